@@ -18,21 +18,22 @@
  * nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
- * bytes at the end of a message lie in the line itself, everything else in a slot, or in the sender's heap
- * (memory/memory.h: memory of tuttiMemAlloc). All fragments but the last of a message are multiples of 16 bytes. The
- * sequence is stored last (release) and loaded first (acquire), and so is the acknowledgement in the other direction.
- * No other access is ordered.
+ * bytes at the end of a message lie in the line itself, everything else in a slot and those behind it, or in the
+ * sender's heap (memory/memory.h: memory of tuttiMemAlloc). All fragments but the last of a message are multiples of 16
+ * bytes. The sequence is stored last (release) and loaded first (acquire), and so is the acknowledgement in the other
+ * direction. No other access is ordered.
  *
  * Shares. A link may take a slot while it holds fewer than are free (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998,
  * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not take one, but
  * holds slots, waits for its own reader; a link that holds none sends 32 bytes inline per line. So whatever other peers
  * do, a link whose reader has read everything can send: each link acts as if it had a private buffer of one
  * fragment or more, and a schedule that cannot deadlock without any buffering cannot deadlock here. The owner takes
- * slots back when it wants one: from the same link first, then from all.
+ * slots back when it wants one: from the same link first, then from all. A fragment takes its slots one by one, each
+ * by this rule, so it may be shorter than the link would like, but never empty.
  *
  * Several peers. Messages that carry the same bytes (equal `same` in their heads) share slots: the first link fills
- * one, the lines of the others name it, and it is free again when all peers have consumed those lines. Each link still
- * counts it as its own. A link that comes when the slot is free already fills another.
+ * some, the lines of the others name them, and they are free again when all peers have consumed those lines. Each link
+ * still counts them as its own. A link that comes when the slots are free already fills others.
  *
  * The heap. Long data there (TUTTI_SHM_DIRECT_BYTES or more) is not copied: the line gives its place, the peer reads it
  * there, and it is taken when the peer has consumed it. If the sender gives up before that, its caller may change the
@@ -198,10 +199,10 @@ static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void 
     t->local[rank] = is_here ? (int32_t)t->shape.nlocal++ : -1;
   }
   t->peers = tt_alloc(t->shape.nlocal, sizeof *t->peers);
-  t->pool.free = tt_alloc(t->shape.slots, sizeof *t->pool.free);
+  t->pool.is_free = tt_alloc(t->shape.slots, sizeof *t->pool.is_free);
   t->pool.pieces = tt_alloc(t->shape.slots, sizeof *t->pool.pieces);
   for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) t->peers[i].socket = -1;
-  if (!t->peers || !t->pool.free || !t->pool.pieces)
+  if (!t->peers || !t->pool.is_free || !t->pool.pieces)
     return tt_fail(tuttiSystemError, "out of memory for the shm peers of rank %d", t->spec->rank);
 
   tuttiResult_t result = tt_shm_box_fill(t->box, tt_shm_outbox_bytes(&t->shape));
@@ -209,7 +210,8 @@ static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void 
   t->pool.base = t->box->map + tt_shm_pool_at(&t->shape);
   t->pool.slots = t->shape.slots;
   t->pool.slot_bytes = t->shape.slot_bytes;
-  for (; t->pool.nfree < t->pool.slots; t->pool.nfree++) t->pool.free[t->pool.nfree] = (uint16_t)t->pool.nfree;
+  t->pool.nfree = t->pool.slots;
+  memset(t->pool.is_free, 1, t->pool.slots);
   tt_service_lock();
   t->is_filled = 1;
   for (int rank = 0; rank < t->spec->nranks; rank++) {
@@ -462,7 +464,7 @@ static void destroy(struct tt_transport *transport)
   tt_free(t->peers);
   tt_free(t->waiting);
   tt_free(t->local);
-  tt_free(t->pool.free);
+  tt_free(t->pool.is_free);
   tt_free(t->pool.pieces);
   tt_free(t);
 }

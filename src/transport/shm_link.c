@@ -6,11 +6,8 @@
 #include "transport/shm_private.h"
 
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
- * turns, and the bytes in flight stay in the second-level cache. */
+ * turns, and the bytes in flight stay in the second-level cache. No fragment in slots is longer. */
 #define TURN_BYTES 131072
-
-/* A long message begins with short fragments, so that the reader starts early. */
-#define FIRST_PIECE 8192
 
 /* Most bytes of the heap that one line shows. */
 #define LENT_BYTES ((size_t)1 << 30)
@@ -107,23 +104,31 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   l->send_word = head->word;
   l->send_left = head->len;
   l->send_same = head->same;
-  l->piece = l->pool->slot_bytes;
-  if (head->len > 2 * FIRST_PIECE && l->piece > FIRST_PIECE) l->piece = FIRST_PIECE;
   if (head->call && head->call->collective == TT_PAIRS) say(l->says, head->call);
 }
 
 static void give_back(struct tt_shm_pool *pool, uint16_t slot)
 {
-  uint32_t at = pool->first + pool->nfree++;
-  pool->free[at < pool->slots ? at : at - pool->slots] = slot;
+  uint32_t n = pool->pieces[slot].slots;
+  memset(pool->is_free + slot, 1, n);
+  pool->nfree += n;
 }
 
-static uint16_t take(struct tt_shm_pool *pool)
+/* Takes slots for `len` bytes, one behind the other in memory: one, and as many more of those behind it as are free and
+ * as the link, which holds `held`, may take. */
+static uint16_t take(struct tt_shm_pool *pool, size_t len, uint32_t held)
 {
-  uint16_t slot = pool->free[pool->first++];
-  if (pool->first == pool->slots) pool->first = 0;
-  pool->nfree--;
-  return slot;
+  uint32_t slot = pool->next, n = 0;
+  while (!pool->is_free[slot])
+    if (++slot == pool->slots) slot = 0;
+  do {
+    pool->is_free[slot + n++] = 0;
+    pool->nfree--;
+  } while ((size_t)n * pool->slot_bytes < len && held + n < pool->nfree && slot + n < pool->slots &&
+           pool->is_free[slot + n]);
+  pool->next = slot + n < pool->slots ? slot + n : 0;
+  pool->pieces[slot].slots = n;
+  return (uint16_t)slot;
 }
 
 /* Takes back the slots of the lines that the reader has consumed. Returns the lines freed, or TT_LINK_BROKEN. */
@@ -137,8 +142,8 @@ static ssize_t reclaim(struct tt_shm_link *l)
   for (; l->reclaimed != consumed; l->reclaimed++) {
     uint16_t *slot = &l->slot_of[l->reclaimed % TT_SHM_DEPTH];
     if (*slot == TT_SHM_NO_SLOT) continue;
+    l->held -= l->pool->pieces[*slot].slots;
     if (--l->pool->pieces[*slot].links == 0) give_back(l->pool, *slot);
-    l->held--;
     *slot = TT_SHM_NO_SLOT;
   }
   return (ssize_t)freed;
@@ -191,16 +196,22 @@ static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, siz
   return len;
 }
 
-/* A slot with the message's next `len` bytes: one that another link has filled, or a free one, filled here. */
+/* Returns the first slot of a piece of the message's next `len` bytes at most: one that another link has filled, or a
+ * new one, filled here. */
 static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   struct tt_shm_pool *pool = l->pool;
   uint16_t *recent = &pool->recent[(l->send_same * 8 + l->send_left / pool->slot_bytes) % TT_SHM_RECENT];
   const struct tt_shm_piece *there = &pool->pieces[*recent];
-  if (l->send_same && there->links && there->same == l->send_same && there->left == l->send_left && there->len == len)
+  if (l->send_same && there->links && there->same == l->send_same && there->left == l->send_left && there->len <= len)
     return *recent;
-  uint16_t slot = take(pool);
-  pool->pieces[slot] = (struct tt_shm_piece){.same = l->send_same, .left = l->send_left, .len = (uint32_t)len};
+  uint16_t slot = take(pool, len, l->held);
+  struct tt_shm_piece *piece = &pool->pieces[slot];
+  size_t room = (size_t)piece->slots * pool->slot_bytes;
+  if (len > room) len = room;
+  piece->same = l->send_same;
+  piece->left = l->send_left;
+  piece->len = (uint32_t)len;
   if (l->send_same) *recent = slot;
   memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
   return slot;
@@ -208,16 +219,13 @@ static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
 
 static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
-  if (len > l->piece) {
-    len = l->piece;
-    l->piece = l->pool->slot_bytes;
-  }
-  uint16_t slot = fill(l, from, len);
-  l->pool->pieces[slot].links++;
+  uint16_t slot = fill(l, from, len < TURN_BYTES ? len : TURN_BYTES);
+  struct tt_shm_piece *piece = &l->pool->pieces[slot];
+  piece->links++;
   l->slot_of[l->sent % TT_SHM_DEPTH] = slot;
-  l->held++;
-  publish(l, len, slot + 1u);
-  return len;
+  l->held += piece->slots;
+  publish(l, piece->len, slot + 1u);
+  return piece->len;
 }
 
 /* Sends one fragment of [from, from + len). Returns its length, 0 if there is no room, or TT_LINK_BROKEN. Fragments
@@ -230,6 +238,7 @@ static ssize_t send_fragment(struct tt_shm_link *l, const uint8_t *from, size_t 
   if (ends && len <= TT_SHM_INLINE) return (ssize_t)send_inline(l, from, len);
   if (!ends) len &= ~(size_t)15;
   if (len == 0) return 0;
+  if (len > l->pool->slot_bytes && l->held && reclaim(l) < 0) return TT_LINK_BROKEN; /* else it may be cut short */
   can = may_take(l);
   if (can < 0) return can;
   if (can) return (ssize_t)send_slot(l, from, len);
@@ -294,7 +303,6 @@ static int put(struct tt_link *link, const struct tt_head *head, const void *dat
   l->send_word = head->word;
   l->send_left = len;
   l->send_same = head->same;
-  l->piece = l->pool->slot_bytes;
   if (is_inline) send_inline(l, data, len);
   else send_slot(l, data, len);
   return 1;
@@ -320,6 +328,12 @@ static ssize_t mismatch(struct tt_shm_link *l, uint64_t word)
   return TT_LINK_MISMATCH;
 }
 
+/* Returns the most bytes that a line may have in a slot and those behind it, or, for 0, in itself. */
+static inline size_t most_bytes(const struct tt_shm_link *l, uint32_t slot)
+{
+  return slot ? (size_t)(l->nslots + 1 - slot) * l->slot_bytes : TT_SHM_INLINE;
+}
+
 /* Makes the next line current. Returns its length, 0 if it is not there, or an error. Each field is read once
  * and then checked, because the writer may be faulty and may still be writing. */
 static inline ssize_t next_fragment(struct tt_shm_link *l)
@@ -336,7 +350,7 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
     if (offset >= l->view_len || len > l->view_len - offset)
       return break_link(l, "a place outside of its heap", offset);
   } else if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);
-  if (len == 0 || (!is_view && len > (slot ? l->slot_bytes : TT_SHM_INLINE)) || (!ends && len % 16))
+  if (len == 0 || (!is_view && len > most_bytes(l, slot)) || (!ends && len % 16))
     return break_link(l, "an impossible fragment length", len);
   l->link.seen_word = word;
   if (!tt_word_matches(word, l->recv_word) || len > l->recv_left || ends != (len == l->recv_left))
@@ -424,7 +438,7 @@ static const void *look(struct tt_link *link, uint64_t word, size_t len)
   uint64_t shape = atomic_load_explicit(&line->shape, memory_order_relaxed);
   uint32_t place = (uint32_t)(shape >> 32), slot = place & ~TT_SHM_LAST;
   if ((uint32_t)shape != len || !(place & TT_SHM_LAST) || !tt_word_matches(theirs, word)) return NULL;
-  if (slot > l->nslots || len > (slot ? l->slot_bytes : TT_SHM_INLINE)) return NULL;
+  if (slot > l->nslots || len > most_bytes(l, slot)) return NULL;
   l->link.seen_word = theirs;
   return slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;
 }

@@ -18,8 +18,8 @@
 #define TT_SHM_RECENT 64
 
 /* One fragment. `shape` is payload length | place << 32, where place is TT_SHM_LAST in the message's
- * last fragment | slot number + 1, or 0 for inline, or TT_SHM_HEAP: then `bytes` begins with the offset in the
- * writer's heap. */
+ * last fragment | number of its first slot + 1, or 0 for inline, or TT_SHM_HEAP: then `bytes` begins with the offset in
+ * the writer's heap. */
 struct tt_shm_line {
   _Atomic uint64_t sequence; /* 1 + number of lines before it in this ring; written last */
   _Atomic uint64_t word;
@@ -84,23 +84,27 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len
 tuttiResult_t tt_shm_box_find(struct tt_shm_box **box, uint64_t nonce);
 void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
 
-/* The content of a slot that is not free. */
+/* The content of a slot that is not free, and of those behind it that were taken with it. */
 struct tt_shm_piece {
   uint64_t same; /* of the message's head; 0: the message is its link's own */
   uint64_t left; /* bytes of the message from here to its end */
   uint32_t len;
+  uint32_t slots; /* how many, with this one */
   uint32_t links; /* links with a line that names the slot and is not known to be consumed */
 };
 
-/* Free slots of this rank's pool, a queue: the slot that was free for longest is taken first. The slot freed last
- * still lies in the cache of the peer that read it, and writing there waits for that core; by the time its turn comes
- * it has gone to the cache that cores share. Measured on an AMD EPYC with 2 MiB of slots: 34 GB/s at 1 MiB against 13
- * with the slot freed last taken first. */
+/* Slots of this rank's pool. They are taken in turn, so that the slot freed last comes last: it still lies in the cache
+ * of the peer that read it, and writing there waits for that core; by the time its turn comes it has gone to the cache
+ * that cores share. Measured on an AMD EPYC with 2 MiB of slots: 34 GB/s at 1 MiB against 13 with the slot freed last
+ * taken first. Where several in a row are free a fragment takes as many as it needs, up to 128 KiB, because each
+ * fragment costs both sides a miss of the cache or more: an all-reduce of 8 MiB between 2 ranks takes 0.75 to 0.8 of
+ * the time of one slot a fragment. A queue of free slots would lose their order when links free them by turns. */
 struct tt_shm_pool {
   uint8_t *base;
   uint32_t slots, slot_bytes;
-  uint32_t first, nfree; /* the free ones start at free[first] and wrap around */
-  uint16_t *free;        /* `slots` of them */
+  uint32_t next;                  /* where the search for a free one begins */
+  uint32_t nfree;
+  uint8_t *is_free;               /* by slot */
   struct tt_shm_piece *pieces;    /* by slot */
   uint16_t recent[TT_SHM_RECENT]; /* slots filled for several links, hashed by content; any value is safe */
 };
@@ -119,8 +123,7 @@ struct tt_shm_link {
   uint64_t send_word;
   uint64_t send_left;  /* bytes of the message not yet taken */
   uint64_t send_same;  /* of the message's head */
-  uint32_t held;       /* slots that published lines occupy */
-  uint32_t piece;      /* bytes of the next fragment at most */
+  uint32_t held;       /* slots that published lines occupy, those of shared pieces too */
   size_t direct_bytes; /* so many bytes of the heap or more are shown in place; SIZE_MAX: the peer does not see it */
   const struct tt_heap *heap;
   size_t lent;         /* bytes that the last line shows in the heap, until it is consumed; 0: none */

@@ -89,7 +89,9 @@ static void impossible_lines_break_the_link(void **state)
       {WORD, 0, TT_SHM_LAST, TT_LINK_BROKEN, 0},
       {WORD, 48, 0, TT_LINK_BROKEN, 0},                      /* inline, but longer than a line */
       {WORD, 48, TT_SHM_LAST, TT_LINK_BROKEN, 0},
-      {WORD, 4112, 8, TT_LINK_BROKEN, 0},                    /* longer than a slot: beyond the outbox */
+      {WORD, 4112, 8, TT_LINK_BROKEN, 0},                    /* longer than the last slot: beyond the outbox */
+      {WORD, 8208, 7, TT_LINK_BROKEN, 0},                    /* longer than the last two */
+      {WORD, 32784, 1, TT_LINK_BROKEN, 0},                   /* longer than all */
       {WORD, 4112, TT_SHM_LAST | 8, TT_LINK_BROKEN, 0},
       {WORD, 16, TT_SHM_LAST | 9, TT_LINK_BROKEN, 0},
       {WORD, 0xfffffff0u, 1, TT_LINK_BROKEN, 0},
@@ -98,6 +100,8 @@ static void impossible_lines_break_the_link(void **state)
       {WORD + 1, 16, 1, TT_LINK_MISMATCH, 0},
       {WORD + 4, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH, 0},  /* ends too early, and is of another call */
       {WORD, 4096, 8, 4096, 0},                              /* right, the last slot */
+      {WORD, 8192, 7, 8192, 0},                              /* right, the last two */
+      {WORD, 32768, 1, 32768, 0},                            /* right, all */
       {WORD, 32, 0, 32, 0},
       {WORD, 4096, TT_SHM_HEAP, TT_LINK_BROKEN, UINT64_MAX},
       {WORD, 4096, TT_SHM_HEAP, TT_LINK_BROKEN, UINT64_MAX - 4095},
@@ -122,10 +126,10 @@ static void fuzz_body(struct world_rank *me)
   struct tt_shm_link *l = (struct tt_shm_link *)world_open(me, !me->rank, 0);
   WORLD_CHECK(me, l);
   struct tt_link *link = &l->link;
-  unsigned char seen[4096];
+  unsigned char seen[8 * 4096];
   for (uint64_t i = 1; i <= 3000 && !world_is_over(me); i++) {
     uint64_t shape = world_random(me, UINT64_MAX);
-    if (i % 2) shape = world_random(me, 5000) | (world_random(me, 12) | world_random(me, 2) << 31) << 32;
+    if (i % 2) shape = world_random(me, 9 * 4096) | (world_random(me, 12) | world_random(me, 2) << 31) << 32;
     if (me->rank == 1) {
       forge(l, i, WORD, shape);
       while (atomic_load(&l->acknowledged->consumed) < i && !world_is_over(me)) sched_yield();
@@ -136,12 +140,12 @@ static void fuzz_body(struct world_rank *me)
     link->ops = &tt_shm_link_ops;
     link->ops->recv_begin(link, &head);
     while ((n = link->ops->peek(link, &data, 1)) == 0 && !world_is_over(me)) sched_yield();
-    WORLD_CHECK(me, n <= 4096 || shape_there(l) >> 32 & TT_SHM_HEAP);
-    if (n > 0) memcpy(seen, data, n < 4096 ? (size_t)n : 4096);
+    WORLD_CHECK(me, n <= (ssize_t)sizeof seen || shape_there(l) >> 32 & TT_SHM_HEAP);
+    if (n > 0) memcpy(seen, data, n < (ssize_t)sizeof seen ? (size_t)n : sizeof seen);
     link->ops = &tt_shm_link_ops;
     uint32_t len = (uint32_t)shape_there(l);
     data = len ? link->ops->look(link, WORD, len) : NULL;
-    WORLD_CHECK(me, !data || len <= 4096);
+    WORLD_CHECK(me, !data || len <= sizeof seen);
     if (data) memcpy(seen, data, len);
     l->shown = 0;
     l->next = i + 1;
@@ -220,6 +224,45 @@ static void a_deaf_reader_leaves_slots_to_others(void **state)
   if (complaint) fail_msg("%s", complaint);
 }
 
+/* Rank 0 fills slots for two readers by turns, who free them one after the other: 2, then 1. */
+static void mixed_body(struct world_rank *me)
+{
+  static const char data[8192];
+  struct tt_head head_of_one = {.word = WORD, .len = 4096}, head_of_two = {.word = WORD, .len = 8192};
+  struct tt_shm_link *links[3] = {0};
+  for (int peer = 0; peer < 3; peer++)
+    if (peer != me->rank) links[peer] = (struct tt_shm_link *)world_open(me, peer, 0);
+  for (int i = 0; me->rank == 0 && i < 6; i++) {
+    struct tt_link *link = &links[1 + i % 2]->link;
+    link->ops->send_begin(link, &head_of_one);
+    WORLD_CHECK(me, link->ops->send(link, data, 4096) == 4096);
+  }
+  world_barrier(me);
+  for (int i = 0; me->rank > 0 && i < 3; i++) links[0]->link.ops->take(&links[0]->link);
+  for (int round = 0; round < 5; round++) {
+    world_barrier(me);
+    for (int peer = 2; me->rank == 0 && peer > 0; peer--) {
+      struct tt_link *link = &links[peer]->link;
+      link->ops->send_begin(link, &head_of_two);
+      WORLD_CHECK(me, link->ops->send(link, data, 8192) == 8192);
+      uint32_t len = (uint32_t)atomic_load(&links[peer]->ring[3 + round].shape);
+      if (len != 8192) world_complain(me, "round %d, to rank %d: a fragment of %u bytes", round, peer, len);
+    }
+    world_barrier(me);
+    if (me->rank > 0) links[0]->link.ops->take(&links[0]->link);
+  }
+  world_barrier(me);
+}
+
+static void slots_that_lie_together_are_one_fragment_again(void **state)
+{
+  (void)state;
+  struct world world = {
+      .ops = &tt_transport_shm, .nranks = 3, .lanes = 1, .slots = 8, .slot_bytes = 4096, .body = mixed_body};
+  const char *complaint = world_run(&world);
+  if (complaint) fail_msg("%s", complaint);
+}
+
 /* Rank 1 lends memory and gives up while rank 0 reads it: what was consumed before is right, the rest is an error. */
 static void give_up_body(struct world_rank *me)
 {
@@ -270,6 +313,7 @@ int main(void)
       cmocka_unit_test(random_lines_never_reach_outside),
       cmocka_unit_test(impossible_acknowledgements_break_the_link),
       cmocka_unit_test(a_deaf_reader_leaves_slots_to_others),
+      cmocka_unit_test(slots_that_lie_together_are_one_fragment_again),
       cmocka_unit_test(what_a_rank_that_gave_up_has_lent_is_not_believed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
