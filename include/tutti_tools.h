@@ -46,18 +46,19 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
 
 /* Learning, which TUTTI_LEARN=0 or learn of tuttiConfig_t excludes. A shape is all calls of all-reduce, reduce-scatter,
  * all-gather or all-to-all on a communicator whose elements have the same width and whose bytes lie between the same
- * half powers of two. The first 1,000 calls of a shape go by predicted times. Then some calls in many try one of the
- * few algorithms that are predicted to take at most twice as long, for at most about 1 % of the time, until it is
- * settled which one is the quickest by the times of all ranks. TCP connections that these need are made meanwhile, one
- * after the other: trials wait for them, calls do not. Then all calls of the shape are made by the quickest one, until
- * their times change lastingly. TUTTI_DEBUG=INFO tells when a shape has settled and when times have changed.
+ * half powers of two. The first 1,000 calls of a shape go by predicted times, the first 100 from 128 KiB on. Then some
+ * calls in many try one of the few algorithms that are predicted to take at most twice as long, for at most about 1 %
+ * of the time, until it is settled which one is the quickest by the times of all ranks. TCP connections that these
+ * need are made meanwhile, one after the other: trials wait for them, calls do not. Then all calls of the shape are
+ * made by the quickest one, until their times change lastingly. TUTTI_DEBUG=INFO tells when a shape has settled and
+ * when times have changed.
  *
- * All ranks change at the same call. Between two calls, some hundreds or more apart, they exchange their times in an
+ * All ranks change at the same call. Between two calls, 80 or more apart, they exchange their times in an
  * operation of its own, which has a number like all others and is called "Learning" in errors. Algorithms add in unlike
  * orders, so the bits of sums of floats may differ from call to call until a shape has settled, and after a change.
  * deterministic, TUTTI_TABLE and, for its collectives, TUTTI_ALGO exclude learning. Communicators of a fusion go by
  * what earlier jobs have learnt, and try nothing. Calls with counts for each rank and with codecs go by predictions. A
- * communicator learns up to 32 shapes: those that are the first to have had about 1,000 calls.
+ * communicator learns up to 32 shapes: those that are the first to have had so many calls.
  *
  * When tuttiCommDestroy succeeds, rank 0 keeps in its host's cache (TUTTI_CACHE) which algorithms have settled. A
  * communicator of as many ranks in such places, with these transports and settings, then begins with them. */

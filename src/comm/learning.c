@@ -15,6 +15,8 @@
 #include "tuner/explain.h"
 
 #define FIRST_CALLS 940 /* of a shape: by its price. A short job pays nothing */
+#define LONG_CALLS 40   /* likewise, of calls of LONG_BYTES or more, of which a short job makes few */
+#define LONG_BYTES 131072
 #define NEVER UINT32_MAX
 #define PACE_NS 10000000u /* from one step of making an arm ready to the next: a connection takes some 4, of 50 us */
 
@@ -41,6 +43,11 @@ static void shape_name(struct tt_learn_shape *shape, const struct tt_learning *l
   shape->size_class = (uint8_t)(n % TT_SIZE_CLASSES);
 }
 
+static uint32_t first_calls(int size_class)
+{
+  return tt_size_class_bytes(size_class) < LONG_BYTES ? FIRST_CALLS : LONG_CALLS;
+}
+
 static void arm_add(struct tt_learn_shape *shape, int *n, const struct tt_choice *choice)
 {
   for (int a = 0; a < *n; a++)
@@ -56,8 +63,9 @@ static void shape_begin(struct tuttiComm *comm, struct tt_learn_cell *cell)
   struct tt_learn_shape *shape = &learning->shapes[learning->nshapes];
   int n = 0;
   if (comm->facts.settings.learn != TT_LEARN_ON || learning->nshapes == TT_LEARN_SHAPES) return;
-  *shape = (struct tt_learn_shape){.calls = FIRST_CALLS};
+  *shape = (struct tt_learn_shape){.calls = 0};
   shape_name(shape, learning, cell);
+  shape->calls = first_calls(shape->size_class);
   const struct tt_learnt *learnt = learnt_find(table, shape);
   const struct tt_arms *arms = &table->arms[tt_arms_row(shape->collective)];
   if (learnt) arm_add(shape, &n, &learnt->choice);
@@ -75,7 +83,7 @@ static void cells_fill(struct tt_learning *learning, const struct tt_table *tabl
     int row = tt_arms_row(collective);
     for (int k = 0; k < TT_WIDTHS * TT_SIZE_CLASSES && row >= 0; k++) {
       struct tt_learn_cell *cell = &learning->cells[row][k / TT_SIZE_CLASSES][k % TT_SIZE_CLASSES];
-      cell->quiet = FIRST_CALLS + 1;
+      cell->quiet = first_calls(k % TT_SIZE_CLASSES) + 1;
       cell->choice = *tt_table_choice(table, collective, tt_size_class_bytes(k % TT_SIZE_CLASSES));
     }
   }
@@ -224,6 +232,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
 {
   struct tt_learning *learning = comm->calls.learning;
   struct tt_plan *plan;
+  uint64_t began_ns = tt_now_ns();
   tt_learn_tell(&shape->learn, learning->facts);
   learning->exchange = (struct tt_binding){.call = {.op = ++comm->queue.last_op,
                                                     .count = TT_LEARN_FACTS,
@@ -237,6 +246,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
   tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, exchange_choice(comm, shape), &plan);
   if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, &learning->exchange);
   if (result != tuttiSuccess) return tt_comm_give_up(comm, result, learning->exchange.call.op);
+  learning->exchange_ns = began_ns;
   learning->is_exchanging = 1;
   return tuttiSuccess;
 }
@@ -248,9 +258,10 @@ static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *sha
   tuttiResult_t result = learning->is_exchanging ? tuttiSuccess : exchange_start(comm, shape, behind);
   if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
   if (result != tuttiSuccess) return result;
+  tt_learn_exchanged(&shape->learn, tt_now_ns() - learning->exchange_ns);
   learning->is_exchanging = shape->is_due = 0;
-  if (!shape->nalike) shape->memory = 0; /* the job uses another kind by now */
-  shape->nalike = 0;
+  if (!shape->nalike && shape->nother) shape->memory = 0; /* the job uses another kind by now */
+  shape->nalike = shape->nother = 0;
   report(comm, shape, tt_learn_agree(&shape->learn, learning->facts));
   return tuttiSuccess;
 }
@@ -276,6 +287,7 @@ static int counts(struct tt_learning *learning, struct tt_learn_shape *shape, co
   uintptr_t memory = memory_of(learning, binding);
   if (!shape->memory) shape->memory = memory;
   shape->nalike += shape->memory == memory;
+  shape->nother += shape->memory != memory;
   return shape->memory == memory;
 }
 

@@ -73,7 +73,7 @@ struct tt_learn_shape {
   struct tt_choice arms[TT_LEARN_ARMS];
   uint64_t calls;
   uintptr_t memory; /* the kinds of memory of the calls that count; 0: not known yet */
-  uint32_t nalike;  /* calls of this period that had these */
+  uint32_t nalike, nother; /* calls of this period whose time was wanted, which had these and others */
   uint8_t collective, width, size_class; /* as in struct tt_learnt */
   uint8_t is_due;   /* 1: ranks exchange facts before the next call */
   uint8_t is_stuck; /* 1: an arm could not be made ready here */
@@ -86,6 +86,7 @@ struct tt_learning {
   int is_exchanging;
   struct tt_binding exchange; /* of facts */
   int64_t facts[TT_LEARN_FACTS];
+  uint64_t exchange_ns;       /* when the exchange under way began */
   uint64_t began_ns;          /* of the call under way; 0: its time does not count */
   uint64_t ready_ns;          /* an arm is made ready from then on */
   uint64_t key;               /* tt_learnt_key, on rank 0 */

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tuner/learn.h"
+#include "tuner/learn_private.h"
 
-#include <math.h>
 #include <string.h>
 
 #define MILLION 1000000
 #define FIRST_CALLS 60  /* whose time is taken before anything is tried */
-#define PERIOD 500      /* calls between exchanges in a race: 1,000 calls touch three periods, and have two exchanges */
-#define SKIP 2          /* calls behind a change of arm that do not count */
-#define LEAD (SKIP + TT_LEARN_GROUP) /* calls of the incumbent before a visit */
-#define ROOM 20         /* calls of a slot among which its visit is placed */
-#define BUDGET 4500     /* thousandths of a call: visits of three periods. With 2 exchanges 6.5 of 10: estimates err */
+#define ROOM 16         /* calls of a slot among which its visit is placed */
+#define BURST 1500      /* thousandths of a call: what a trial may cost at once, */
+#define RATE 5          /* and for each call: 6.5 calls of any 1,000. Estimates err */
+#define DEAR_CALLS 2000 /* a slot of a visit that costs more than BURST, if there are several in a period */
+#define EXCHANGE_CALLS 1500 /* a period is so many times as long as an exchange */
+#define EXCHANGE_NS 10000   /* before one has been measured */
+#define TELL_NS 200     /* cost of taking the time of a call, where ranks share a core */
+#define PERIOD_LEAST 80 /* a visit of the longest kind has room in it */
+#define PERIOD_MOST 32000
 #define REST 2048       /* calls of a settled period, the first one; 64 groups of it are measured */
 #define REST_MOST 32768
+#define REST_NS 50000000 /* a settled period takes no less */
 #define RESTED_GROUPS 64
-#define SHORT_NS 2000   /* of shorter calls few are timed */
-#define STRETCH_NS 6000 /* a period of these takes as long as one of calls that take so long */
-#define STRETCH_MOST 64
-#define REST_STRETCH 16 /* settled periods of short calls are so many times longer still */
 #define SURE 4          /* standard errors; more if there are few visits */
-#define FEWEST 4        /* visits that decide, also whether times have changed */
-#define PRIOR 0.06      /* of the time: deviation of a sample, as FEWEST visits would have told it */
-#define PERIODS_MOST 128 /* of a challenger */
-#define WAITS_MOST 4000 /* for one that is not ready */
+#define PERIODS_MOST 128 /* with visits of one challenger: then it is late, */
+#define LATE_VISITS 128 /* or after so many visits, if all that has taken so long */
+#define LATE_NS 500000000
+#define WAITS_MOST 2000000 /* calls, for one that is not ready */
 #define UNREADY_CALLS 15 /* the caller is asked for the next one again behind so many */
-#define LOOKS_MOST 4    /* too slow: out. One look may fall on an outlier or a slow phase */
+#define LOOKS_MOST 3    /* too slow: out. One look may fall on an outlier or a slow phase */
 #define LOOKS_NEAR 3    /* near enough: visited */
-#define USUAL_MOST 4
 #define AGAIN_MOST 2
 
 /* Parts of a million of the incumbent's time. */
@@ -34,35 +33,26 @@
 #define TOLERANCE 20000 /* an arm that is not better by more than this goes out */
 #define LEAST 10000     /* a visit is planned at this excess at least */
 #define MARGIN 150000   /* half of the excess that a look may have missed */
-#define POOR 800000     /* too slow to be visited */
+#define POOR 500000     /* too slow to be visited */
+#define FAR 800000      /* so slow that a longer look would be dear */
 #define NEAR 200000     /* near enough for long visits */
-#define LOOK_EXCESS 4500000 /* a look is planned as if it were so slow */
+#define LOOK_EXCESS 1500000 /* the first look is planned as if it were so slow */
 #define EDGE 500000     /* at first */
 #define MOVED 50000     /* times have changed, if it is settled */
 #define MOVED_IN_RACE 200000
 
-enum facts {
-  ARM,
-  INCUMBENT,
-  LEAST_INCUMBENT, /* negative, like all whose minimum is wanted */
-  ERROR,
-  VISITS,
-  STEADY,
-  EDGES,
-  READY
-};
-
-/* Visits: calls that do not count, then those that do, in groups with a median each. Differences to the incumbent are
- * cut off at so many times its time, or at USUAL_MOST usual ones, so that no few of them outweigh all others. */
-enum stage { LOOK, COARSE, FINE };
-static const struct {
-  uint8_t skip, measured, group;
-  float cut;
-} stages[] = {{0, 1, 1, 7}, {SKIP, 3, 3, 1}, {SKIP, 3 * TT_LEARN_GROUP, TT_LEARN_GROUP, 0.25f}};
+const struct tt_learn_stage_rule tt_learn_stages[] = {
+    {0, 2, 1, 7}, {SKIP, 2, 1, 7}, {SKIP, TT_LEARN_GROUP, 1, 1}, {SKIP, TT_LEARN_GROUP, TT_LEARN_GROUPS, 0.25f}};
 
 static int visit_calls(const struct tt_learn_race *race)
 {
-  return stages[race->stage].skip + stages[race->stage].measured;
+  return tt_learn_stages[race->stage].skip + tt_learn_stages[race->stage].group * tt_learn_stages[race->stage].groups;
+}
+
+/* Calls of the incumbent before a visit. */
+static int lead_calls(const struct tt_learn_race *race)
+{
+  return SKIP + TT_LEARN_GROUP * tt_learn_stages[race->stage].groups;
 }
 
 /* ---- the order of calls: agreed ---- */
@@ -76,15 +66,17 @@ static uint64_t draw(uint64_t x)
   return x ^ (x >> 31);
 }
 
-/* Draws the place of the visit in the slot that begins now. */
+/* Draws the place of the visit in the slot that begins now: in its middle half, so that visits and exchanges are a
+ * quarter of a slot apart. */
 static void slot_begin(struct tt_learn_agreed *agreed)
 {
   struct tt_learn_race *race = &agreed->race;
-  uint64_t room = (uint64_t)(race->slot - LEAD - visit_calls(race) + 1);
-  race->begin = (uint16_t)(LEAD + draw((uint64_t)agreed->periods << 32 | agreed->at) % room);
+  uint64_t room = (uint64_t)(race->slot - lead_calls(race) - visit_calls(race));
+  uint64_t drawn = draw((uint64_t)agreed->periods << 32 | agreed->at) % (room / 2 + 1);
+  race->begin = (uint16_t)((uint64_t)lead_calls(race) + room / 4 + drawn);
 }
 
-static int is_visit(const struct tt_learn_agreed *agreed)
+int tt_learn_is_visit(const struct tt_learn_agreed *agreed)
 {
   const struct tt_learn_race *race = &agreed->race;
   if (agreed->state != TT_LEARN_RACE || agreed->at >= (uint32_t)race->slot * race->visits) return 0;
@@ -95,7 +87,7 @@ static int is_visit(const struct tt_learn_agreed *agreed)
 int tt_learn_arm(const struct tt_learn *learn)
 {
   const struct tt_learn_agreed *agreed = &learn->agreed;
-  return is_visit(agreed) ? agreed->race.challenger : agreed->incumbent;
+  return tt_learn_is_visit(agreed) ? agreed->race.challenger : agreed->incumbent;
 }
 
 /* 1 if this call of a race is near a visit: the medians around it, and both changes of arm. */
@@ -104,7 +96,7 @@ static int is_near_visit(const struct tt_learn_agreed *agreed)
   const struct tt_learn_race *race = &agreed->race;
   int at = (int)(agreed->at % race->slot);
   if (agreed->since < SKIP) return 1;
-  return agreed->at < (uint32_t)race->slot * race->visits && at >= race->begin - LEAD &&
+  return agreed->at < (uint32_t)race->slot * race->visits && at >= race->begin - lead_calls(race) + SKIP &&
          at < race->begin + visit_calls(race);
 }
 
@@ -137,7 +129,8 @@ uint32_t tt_learn_quiet(const struct tt_learn *learn)
     uint32_t stride = agreed->calls / RESTED_GROUPS;
     n = stride - agreed->at % stride;
   } else { /* up to the calls before the visit, or to the last one of the slot */
-    uint32_t slot = agreed->race.slot, at = agreed->at % slot, timed = (uint32_t)(agreed->race.begin - LEAD);
+    uint32_t slot = agreed->race.slot, at = agreed->at % slot;
+    uint32_t timed = (uint32_t)(agreed->race.begin - lead_calls(&agreed->race) + SKIP);
     int has_visit = agreed->at < slot * agreed->race.visits && at < timed;
     n = has_visit ? timed - at : slot - 1 - at;
     if (tt_learn_unready(learn) >= 0 && n > UNREADY_CALLS) n = UNREADY_CALLS;
@@ -152,145 +145,31 @@ void tt_learn_skip(struct tt_learn *learn, uint32_t calls)
   agreed->since = (uint16_t)(calls < (uint32_t)(UINT16_MAX - agreed->since) ? agreed->since + calls : UINT16_MAX);
 }
 
-/* ---- measurements: local ---- */
-
-static float median(const float *values, int n)
-{
-  float sorted[TT_LEARN_GROUP] = {0};
-  for (int k = 0; k < n; k++) {
-    int at = k;
-    for (; at > 0 && sorted[at - 1] > values[k]; at--) sorted[at] = sorted[at - 1];
-    sorted[at] = values[k];
-  }
-  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
-
-static float cut(float ns, float usual, float times)
-{
-  return fminf(fmaxf(ns, usual / times), usual * times);
-}
-
-/* A median of the incumbent, which changes the usual one by an eighth at most. */
-static void incumbent_take(struct tt_learn_local *local, float ns)
-{
-  float usual = local->usual > 0 ? local->usual : ns;
-  local->last = cut(ns, usual, 2);
-  local->usual = cut(ns, usual, 1.125f);
-  local->steady += cut(ns, usual, 1.5f);
-  local->nsteady++;
-}
-
-/* The incumbent's time without waits, as far as is known. */
-static float incumbent_ns(const struct tt_learn *learn)
-{
-  int64_t reference = learn->agreed.reference_ns;
-  return reference ? (float)reference : learn->local.last;
-}
-
-/* Longer differences to the incumbent are cut off, if they are not usual. */
-static float cut_ns(const struct tt_learn *learn)
-{
-  return stages[learn->agreed.race.stage].cut * incumbent_ns(learn);
-}
-
-static void group_take(struct tt_learn *learn, float ns)
-{
-  struct tt_learn_local *local = &learn->local;
-  if (is_visit(&learn->agreed)) {
-    float most = fmaxf(cut_ns(learn), USUAL_MOST * local->spread);
-    local->visit += fminf(fmaxf(ns - local->last, -most), most);
-    local->nvisit++;
-  } else incumbent_take(local, ns);
-}
-
-/* Half of the differences are more than `spread`, as it grows and shrinks alike. */
-static void visit_end(struct tt_learn_local *local, float first)
-{
-  if (local->nvisit && local->last > 0) {
-    float difference = local->visit / local->nvisit, far = fabsf(difference);
-    if (local->spread > 0) local->spread *= far > local->spread ? 1.125f : 1 / 1.125f;
-    else local->spread = fminf(far, first) + 1;
-    local->arm += local->last + difference;
-    local->incumbent += local->last;
-    local->square += difference * difference;
-    local->n++;
-  }
-  local->visit = 0;
-  local->nvisit = 0;
-}
-
-static void edge_end(struct tt_learn_local *local)
-{
-  if (local->nedge >= 3) {
-    local->edges += cut(median(local->edge, local->nedge), local->usual, 2);
-    local->nedges++;
-  }
-  local->nedge = 0;
-}
-
-static void sample_take(struct tt_learn *learn, float ns)
-{
-  const struct tt_learn_agreed *agreed = &learn->agreed;
-  struct tt_learn_local *local = &learn->local;
-  int visits = is_visit(agreed), stage = agreed->race.stage;
-  if (agreed->state == TT_LEARN_RACE && agreed->since < (visits ? stages[stage].skip : SKIP)) {
-    if (local->nedge < 4) local->edge[local->nedge++] = ns;
-    return;
-  }
-  local->group[local->ngroup++] = ns;
-  if (local->ngroup < (visits ? stages[stage].group : TT_LEARN_GROUP)) return;
-  group_take(learn, median(local->group, local->ngroup));
-  local->ngroup = 0;
-}
+/* ---- around a call ---- */
 
 int tt_learn_step(struct tt_learn *learn, uint64_t ns)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
   struct tt_learn_local *local = &learn->local;
   if (agreed->narms == 1) return 0;
-  int arm = tt_learn_arm(learn), visited = is_visit(agreed);
-  if (ns && tt_learn_is_timed(learn)) sample_take(learn, (float)ns);
-  if (agreed->state == TT_LEARN_RACE && !visited && agreed->since == SKIP - 1) edge_end(local);
+  int arm = tt_learn_arm(learn), visited = tt_learn_is_visit(agreed);
+  if (ns && tt_learn_is_timed(learn)) tt_learn_sample(learn, (float)ns);
+  if (agreed->state == TT_LEARN_RACE && !visited && agreed->since == SKIP - 1) tt_learn_edge_end(local);
   agreed->at++;
   if (agreed->since < UINT16_MAX) agreed->since++;
   if (agreed->state == TT_LEARN_RACE && agreed->at % agreed->race.slot == 0) slot_begin(agreed);
   if (tt_learn_arm(learn) != arm || agreed->at == agreed->calls) {
-    if (visited) visit_end(local, cut_ns(learn) / USUAL_MOST);
-    local->ngroup = 0;
+    if (visited) tt_learn_visit_end(learn);
+    local->group = 0;
+    local->ngroup = local->nmeans = 0;
     if (tt_learn_arm(learn) != arm) agreed->since = 0;
   }
   return agreed->at == agreed->calls;
 }
 
-/* ---- facts ---- */
-
-static int64_t mean_ns(float sum, uint32_t n)
+void tt_learn_exchanged(struct tt_learn *learn, uint64_t ns)
 {
-  return n ? (int64_t)(sum / (float)n) : 0;
-}
-
-/* The standard error of the mean difference. Few samples may be alike by chance. */
-static int64_t error_ns(const struct tt_learn *learn)
-{
-  const struct tt_learn_local *local = &learn->local;
-  if (!local->n) return 0;
-  double n = local->n, usual = incumbent_ns(learn), mean = (local->arm - local->incumbent) / n;
-  double variance = fmax(local->square / n - mean * mean, 0) + FEWEST * PRIOR * PRIOR * usual * usual / n;
-  return (int64_t)sqrt(variance / n);
-}
-
-void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS])
-{
-  const struct tt_learn_local *local = &learn->local;
-  memset(facts, 0, TT_LEARN_FACTS * sizeof *facts);
-  facts[READY] = -(int64_t)local->ready;
-  facts[ARM] = mean_ns(local->arm, local->n);
-  facts[INCUMBENT] = mean_ns(local->incumbent, local->n);
-  facts[LEAST_INCUMBENT] = -facts[INCUMBENT];
-  facts[ERROR] = error_ns(learn);
-  facts[VISITS] = -(int64_t)local->n;
-  facts[STEADY] = -mean_ns(local->steady, local->nsteady);
-  facts[EDGES] = mean_ns(local->edges, local->nedges);
+  learn->local.exchange = (float)ns;
 }
 
 /* ---- decisions: agreed, by integers ---- */
@@ -304,24 +183,28 @@ static int32_t ppm(int64_t part_ns, int64_t whole_ns)
   return (int32_t)(part_ns > most ? most : part_ns < -most ? -most : part_ns);
 }
 
-/* Thousandths of a call that a visit costs; calls on both sides of each change may cost more. */
-static int64_t visit_cost(const struct tt_learn_race *race, int64_t excess_ppm)
+/* Thousandths of the incumbent's time. */
+static int64_t part_of_call(const struct tt_learn_agreed *agreed, int64_t ns)
 {
+  return agreed->reference_ns > 0 ? ns * 1000 / agreed->reference_ns : 0;
+}
+
+/* Thousandths of a call that a visit costs: the calls by another arm, those on both sides of each change, and the
+ * clock. */
+static int64_t visit_cost(const struct tt_learn_agreed *agreed, int64_t excess_ppm)
+{
+  const struct tt_learn_race *race = &agreed->race;
+  int64_t timed = lead_calls(race) + visit_calls(race);
   if (excess_ppm < LEAST) excess_ppm = LEAST;
-  return (visit_calls(race) * excess_ppm + 2 * SKIP * (int64_t)race->edge_ppm) / 1000;
+  return (visit_calls(race) * excess_ppm + 2 * SKIP * (int64_t)race->edge_ppm) / 1000 +
+         part_of_call(agreed, timed * TELL_NS);
 }
 
-/* The excess with which visits are planned. */
-static int64_t planned(const struct tt_learn_race *race)
+/* Calls until the next exchange, by what one takes. */
+static uint32_t period_calls(const struct tt_learn_agreed *agreed)
 {
-  return race->stage == LOOK ? LOOK_EXCESS : race->upper_ppm;
-}
-
-/* How many times as long periods are, by what a call takes. */
-static void stretch_set(struct tt_learn_agreed *agreed, int64_t ns)
-{
-  int64_t stretch = ns > 0 ? STRETCH_NS / ns : STRETCH_MOST;
-  agreed->stretch = (uint16_t)(ns >= SHORT_NS ? 1 : stretch < STRETCH_MOST ? stretch : STRETCH_MOST);
+  int64_t calls = part_of_call(agreed, agreed->exchange_ns) * EXCHANGE_CALLS / 1000;
+  return (uint32_t)(calls < PERIOD_LEAST ? PERIOD_LEAST : calls < PERIOD_MOST ? calls : PERIOD_MOST);
 }
 
 static void period_begin(struct tt_learn *learn, uint32_t calls)
@@ -338,41 +221,38 @@ static void visits_plan(struct tt_learn *learn)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
   struct tt_learn_race *race = &agreed->race;
-  int64_t left = BUDGET - agreed->spent[0] - agreed->spent[1];
-  int64_t n = left / visit_cost(race, planned(race));
-  int64_t most = race->stage == LOOK ? 1 : PERIOD / (LEAD + visit_calls(race) + ROOM);
+  uint32_t calls = period_calls(agreed);
+  int64_t at_once = agreed->credit, spread = RATE * (int64_t)calls - BURST + at_once;
+  int64_t cost = visit_cost(agreed, race->upper_ppm), n = (at_once > spread ? at_once : spread) / cost;
+  int64_t most = race->stage <= LONG_LOOK ? 1 : calls / (uint32_t)(lead_calls(race) + visit_calls(race) + ROOM);
   int64_t first = race->stage == COARSE ? 1 : FEWEST, soon = race->n > first ? race->n : first;
   if (most > soon) most = soon;
-  if (n < 1) n = left == BUDGET; /* there will never be more */
-  if (race->challenger >= agreed->ready) n = 0;
+  if (cost > BURST) most = calls > DEAR_CALLS ? calls / DEAR_CALLS : 1;
+  if (n < 1) n = at_once == BURST; /* there will never be more */
+  if (race->challenger >= agreed->ready) {
+    n = 0;
+    race->waited += calls;
+  } else race->tried_ns += calls * agreed->reference_ns;
   race->visits = (uint8_t)(n < most ? n : most);
-  race->slot = (uint16_t)(PERIOD * agreed->stretch / (race->visits ? race->visits : 1));
+  race->slot = (uint16_t)(calls / (race->visits ? race->visits : 1));
   race->n = (uint16_t)(race->n + race->visits);
-  if (race->challenger < agreed->ready) race->periods++;
-  else race->waits++;
-  period_begin(learn, PERIOD * (uint32_t)agreed->stretch);
+  race->periods = (uint16_t)(race->periods + (race->visits > 0));
+  period_begin(learn, calls);
   slot_begin(agreed);
 }
 
-static void samples_forget(struct tt_learn_local *local)
-{
-  local->arm = local->incumbent = local->square = local->edges = 0;
-  local->spread = 0;
-  local->n = local->nedges = 0;
-  local->nedge = 0;
-}
-
-static void stage_begin(struct tt_learn *learn, enum stage stage)
+static void stage_begin(struct tt_learn *learn, enum tt_learn_stage stage)
 {
   learn->agreed.race.stage = (uint8_t)stage;
   learn->agreed.race.n = 0;
-  samples_forget(&learn->local);
+  tt_learn_samples_forget(&learn->local);
 }
 
 static void rest_begin(struct tt_learn *learn)
 {
-  uint32_t stretch = learn->agreed.stretch;
-  period_begin(learn, learn->agreed.rest * (stretch > 1 ? REST_STRETCH * stretch : 1));
+  const struct tt_learn_agreed *agreed = &learn->agreed;
+  int64_t least = agreed->reference_ns > 0 ? REST_NS / agreed->reference_ns : 1;
+  period_begin(learn, agreed->rest * (uint32_t)(1 + least / REST));
 }
 
 static void settle(struct tt_learn *learn)
@@ -384,7 +264,7 @@ static void settle(struct tt_learn *learn)
   agreed->state = TT_LEARN_SETTLED;
   agreed->is_steady = 0;
   agreed->moved = agreed->again = 0;
-  agreed->spent[0] = agreed->spent[1] = 0;
+  agreed->credit = BURST;
   rest_begin(learn);
 }
 
@@ -409,7 +289,7 @@ static enum tt_learned challenger_begin(struct tt_learn *learn)
     settle(learn);
     return TT_LEARNED_SETTLED;
   }
-  agreed->race = (struct tt_learn_race){.challenger = (uint8_t)next};
+  agreed->race = (struct tt_learn_race){.challenger = (uint8_t)next, .upper_ppm = LOOK_EXCESS};
   if (agreed->known >> next & 1) {
     agreed->race.upper_ppm = agreed->known_ppm[next] + 2 * MARGIN;
     agreed->race.edge_ppm = EDGE;
@@ -429,9 +309,9 @@ static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
   for (int a = 0; a < agreed->narms; a++) {
     uint8_t bit = (uint8_t)(1u << a);
     agreed->known_ppm[a] = a == arm ? 0 : ppm(MILLION + (int64_t)agreed->known_ppm[a] - now, now);
-    if (!(agreed->known & bit) || agreed->known_ppm[a] <= POOR / 2) continue; /* slow phases mislead */
+    if (!(agreed->known & bit) || agreed->known_ppm[a] <= POOR) continue; /* slow phases mislead */
     agreed->known &= (uint8_t)~bit;
-    if (agreed->known_ppm[a] > 2 * POOR) agreed->live &= (uint8_t)~bit;
+    if (agreed->known_ppm[a] > FAR + POOR) agreed->live &= (uint8_t)~bit;
   }
   agreed->since = 0;
   learn->local.usual = learn->local.last = 0;
@@ -440,7 +320,7 @@ static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
 /* How long a call takes is known. */
 static enum tt_learned first_agree(struct tt_learn *learn, const int64_t *facts)
 {
-  if (facts[STEADY]) stretch_set(&learn->agreed, -facts[STEADY]);
+  learn->agreed.reference_ns = -facts[STEADY];
   learn->agreed.ready = (uint8_t)-facts[READY];
   learn->agreed.state = TT_LEARN_RACE;
   return challenger_begin(learn);
@@ -459,14 +339,14 @@ static int has_moved(struct tt_learn_agreed *agreed, int64_t steady_ns)
 }
 
 /* All arms are tried again. */
-static enum tt_learned race_again(struct tt_learn *learn)
+static enum tt_learned race_again(struct tt_learn *learn, int64_t steady_ns)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
   if (agreed->state == TT_LEARN_SETTLED) agreed->before = agreed->incumbent;
   agreed->state = TT_LEARN_RACE;
   agreed->live = (uint8_t)((1u << agreed->narms) - 1);
   agreed->known = agreed->crowned = agreed->moved = agreed->is_steady = 0;
-  agreed->reference_ns = 0;
+  agreed->reference_ns = steady_ns;
   challenger_begin(learn);
   return TT_LEARNED_DRIFT;
 }
@@ -494,26 +374,32 @@ static enum tt_learned challenger_wins(struct tt_learn *learn, int32_t excess_pp
 static enum tt_learned challenger_stays(struct tt_learn *learn)
 {
   const struct tt_learn_race *race = &learn->agreed.race;
-  if (race->periods >= PERIODS_MOST || race->waits >= WAITS_MOST) return challenger_out(learn);
+  if (race->periods >= PERIODS_MOST || race->waited >= WAITS_MOST) return challenger_out(learn);
   visits_plan(learn);
   return TT_LEARNED_NOTHING;
+}
+
+/* 1 if little must do to decide, so that it ends: also where calls take ms. */
+static int is_late(const struct tt_learn_race *race)
+{
+  return race->periods >= PERIODS_MOST || (race->n >= LATE_VISITS && race->tried_ns >= LATE_NS);
 }
 
 /* After a look: LOOKS_NEAR times near enough, and it is visited; LOOKS_MOST times far too slow, and it is out. */
 static enum tt_learned look_agree(struct tt_learn *learn, int32_t excess_ppm)
 {
   struct tt_learn_race *race = &learn->agreed.race;
+  int is_first = !race->looks && !race->nears;
+  if (excess_ppm + 2 * MARGIN > race->upper_ppm || is_first) race->upper_ppm = excess_ppm + 2 * MARGIN;
   if (excess_ppm > POOR) {
-    stage_begin(learn, LOOK);
+    stage_begin(learn, race->upper_ppm > FAR + 2 * MARGIN ? LOOK : LONG_LOOK);
     return ++race->looks < LOOKS_MOST ? challenger_stays(learn) : challenger_out(learn);
   }
-  if (excess_ppm + 2 * MARGIN > race->upper_ppm || !race->nears) race->upper_ppm = excess_ppm + 2 * MARGIN;
-  if (++race->nears < LOOKS_NEAR) {
-    stage_begin(learn, LOOK);
+  if (++race->nears < LOOKS_NEAR + race->looks) {
+    stage_begin(learn, LONG_LOOK);
     return challenger_stays(learn);
   }
   learn->agreed.known |= (uint8_t)(1u << race->challenger);
-  race->edge_ppm = EDGE;
   stage_begin(learn, COARSE);
   return challenger_stays(learn);
 }
@@ -522,18 +408,42 @@ static enum tt_learned look_agree(struct tt_learn *learn, int32_t excess_ppm)
 static enum tt_learned race_decide(struct tt_learn *learn, int64_t n, int32_t excess_ppm, int64_t error_ppm)
 {
   struct tt_learn_race *race = &learn->agreed.race;
-  int is_late = race->periods >= PERIODS_MOST;
+  int is_over = is_late(race);
   int64_t sure = SURE * error_ppm * (n + FEWEST) / n;
-  if (race->stage == LOOK) return look_agree(learn, excess_ppm);
+  if (race->stage <= LONG_LOOK) return look_agree(learn, excess_ppm);
   if (n < FEWEST) {
     if (race->upper_ppm < excess_ppm + 2 * MARGIN) race->upper_ppm = excess_ppm + 2 * MARGIN;
     return challenger_stays(learn);
   }
-  if (excess_ppm + (is_late ? sure / 2 : sure) < -BETTER) return challenger_wins(learn, excess_ppm);
-  if (is_late || excess_ppm - sure > -TOLERANCE) return challenger_out(learn);
+  if (excess_ppm + (is_over ? 0 : sure) < -BETTER) return challenger_wins(learn, excess_ppm);
+  if (is_over || excess_ppm - sure > -TOLERANCE) return challenger_out(learn);
   race->upper_ppm = (int32_t)((excess_ppm > 0 ? excess_ppm : 0) + sure / 2);
   if (race->stage == COARSE && race->upper_ppm < NEAR) stage_begin(learn, FINE);
   return challenger_stays(learn);
+}
+
+/* The time of an exchange is followed slowly, as a rank may be late in one. */
+static void exchange_take(struct tt_learn_agreed *agreed, int64_t ns)
+{
+  int64_t before = agreed->exchange_ns;
+  if (!ns) return;
+  agreed->exchange_ns = ns < before * 3 / 4 ? before * 3 / 4 : ns > before * 5 / 4 ? before * 5 / 4 : ns;
+}
+
+/* Books what the period of visits has cost. */
+static void credit_take(struct tt_learn_agreed *agreed, int64_t excess_ppm)
+{
+  int64_t spent = agreed->race.visits * visit_cost(agreed, excess_ppm) + part_of_call(agreed, agreed->exchange_ns);
+  int64_t credit = agreed->credit + RATE * (int64_t)agreed->calls - spent;
+  agreed->credit = (int32_t)(credit > BURST ? BURST : credit < -100 * BURST ? -100 * BURST : credit);
+}
+
+/* The excess of visits that are too few to tell. */
+static int64_t excess_supposed(const struct tt_learn_race *race, int64_t n, int64_t excess_ppm)
+{
+  int64_t seen = race->looks || race->nears ? race->upper_ppm - 2 * MARGIN : LOOK_EXCESS / 2;
+  if (!n) return race->upper_ppm;
+  return (excess_ppm > seen ? excess_ppm : seen) + MARGIN;
 }
 
 static enum tt_learned race_agree(struct tt_learn *learn, const int64_t *facts)
@@ -544,10 +454,9 @@ static enum tt_learned race_agree(struct tt_learn *learn, const int64_t *facts)
   agreed->ready = (uint8_t)-facts[READY];
   int32_t excess = ppm(facts[ARM] - facts[INCUMBENT], least), error = ppm(facts[ERROR], least);
   if (n && facts[EDGES]) race->edge_ppm = edge > 0 ? ppm(edge, least) : 0;
-  agreed->spent[1] = agreed->spent[0];
-  int64_t spent = visit_cost(race, n < FEWEST ? planned(race) : excess + 2 * (int64_t)error);
-  agreed->spent[0] = (int32_t)(race->visits * spent);
-  if (has_moved(agreed, -facts[STEADY]) && agreed->again++ < AGAIN_MOST) return race_again(learn);
+  credit_take(agreed, n < FEWEST ? excess_supposed(race, n, excess) : excess + 2 * (int64_t)error);
+  if (has_moved(agreed, -facts[STEADY]) && agreed->again++ < AGAIN_MOST)
+    return race_again(learn, -facts[STEADY]);
   if (!n) return challenger_stays(learn);
   agreed->known_ppm[race->challenger] = excess;
   return race_decide(learn, n, excess, error);
@@ -557,7 +466,7 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
   int64_t steady_ns = -facts[STEADY];
-  if (has_moved(agreed, steady_ns)) return race_again(learn);
+  if (has_moved(agreed, steady_ns)) return race_again(learn, steady_ns);
   if (!agreed->is_steady && !agreed->moved && steady_ns) {
     agreed->reference_ns = steady_ns;
     agreed->is_steady = 1;
@@ -568,6 +477,7 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
 
 enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS])
 {
+  exchange_take(&learn->agreed, facts[EXCHANGE]);
   if (learn->agreed.state == TT_LEARN_FIRST) return first_agree(learn, facts);
   return learn->agreed.state == TT_LEARN_RACE ? race_agree(learn, facts) : settled_agree(learn, facts);
 }
@@ -579,7 +489,8 @@ void tt_learn_init(struct tt_learn *learn, int narms)
   learn->agreed.live = (uint8_t)((1u << narms) - 1);
   learn->agreed.before = TT_LEARN_ARMS;
   learn->agreed.rest = REST;
-  learn->agreed.stretch = 1;
+  learn->agreed.exchange_ns = EXCHANGE_NS;
+  learn->agreed.credit = BURST;
   learn->agreed.calls = FIRST_CALLS;
 }
 
@@ -587,7 +498,6 @@ void tt_learn_resume(struct tt_learn *learn, int narms, int64_t ns)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
   tt_learn_init(learn, narms);
-  if (ns > 0) stretch_set(agreed, ns);
   agreed->state = TT_LEARN_SETTLED;
   agreed->before = 0;
   agreed->reference_ns = ns; /* it is steady once it has been measured here */

@@ -20,34 +20,42 @@
  * Ready. The first call by an arm needs a plan and connections, which may take longer than many calls. So each rank
  * makes arms ready meanwhile, in the order of their prices, and an arm is tried when that is done on all ranks.
  *
+ * Groups. Ranks that wait for each other run ahead by turns, most of all where they share cores: of two or three calls
+ * in a row one may take next to nothing on a rank, and the others as much longer, so that the median of single calls is
+ * far from their mean, which is what a job pays. So calls count in groups of 6, which have a whole number of such
+ * turns, by their mean; and of several groups by the median, as outliers are rare.
+ *
  * 1. First, 60 calls: their time is taken, and nothing is tried.
  * 2. Race: one challenger after the other, in the order of their prices, then by increasing excess. One of which
- *    nothing is known is looked at in single calls first: if it is far slower, it goes out; three looks that find it
- *    near enough, and it is tried in *visits* of a few calls among the incumbent's. Looks and visits have drawn places
- *    in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of arm are not
- *    counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held beside the median
- *    of the incumbent just before it. Each 500 calls ranks exchange mean and standard error of this challenger's
- *    visits. It goes out when it is not better by 2 %, and becomes the incumbent when it is better by 1 %, both by 4
- *    standard errors, or more after few visits. An incumbent that has been a challenger and is beaten goes out, so
- *    races end. After 128 exchanges for one challenger 2 standard errors must do, or it goes out.
- * 3. Settled: no more trials. Each 2,048 calls or more ranks exchange the time of some. If that has changed by 5 %,
- *    twice running, the race begins again with all arms. If its result is the same arm, it takes twice as many calls
- *    until the next comparison, up to 32,768. The race begins again also if times change by a fifth while it goes on,
- *    at most twice.
+ *    nothing is known is looked at in two calls first, then in four of which two count: if it is far slower, three
+ *    times, it goes out; three more looks that find it near enough, and it is tried in *visits* of 8 calls, then of 20,
+ *    among the incumbent's. Looks and visits have drawn places in equal slots, so that no rhythm of the caller falls on
+ *    one of them. Two calls just behind a change of arm are not counted: caches and waits are those of the other arm. A
+ *    visit is held beside as many calls of the incumbent just before it. At the end of each *period* ranks exchange
+ *    mean and standard error of this challenger's visits. It goes out when it is not better by 2 %, and becomes the
+ *    incumbent when it is better by 1 %, both by 4 standard errors, or more after few visits. An incumbent that has
+ *    been a challenger and is beaten goes out, so races end. After 128 exchanges for one challenger, or 128 visits if
+ *    they have taken half a second, the means decide.
+ * 3. Settled: no more trials. Each 2,048 calls or more, and each 50 ms or more, ranks exchange the time of some. If
+ *    that has changed by 5 %, twice running, the race begins again with all arms. If its result is the same arm, it
+ *    takes twice as many calls until the next comparison, up to 32,768. The race begins again also if times change by a
+ *    fifth while it goes on, at most twice.
  *
  * Budget. The cost of a trial is what the visits' calls take longer than the incumbent's, with all that the change of
- * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls it is at most 1 % of the
- * incumbent's time: the visits of any three periods of 500 calls cost at most 4.5 calls by what is known when they are
- * planned, exchanges 2 more, and the rest is left for errors of that. If an arm is more than 9 times as slow as the
- * incumbent, a look at it costs more than the budget; so does nothing else.
+ * arms costs; the clock, 0.2 us for a call that is timed, as two ranks may share a core; and the exchanges, whose time
+ * is measured. In 1,000 calls it is at most 1 % of the incumbent's time: 5 thousandths of a call are granted for each
+ * call, 1.5 calls may be spent at once, and what was spent is booked by what has been measured; the rest is left for
+ * errors of that. If an arm is more than 4 times as slow as the incumbent, a look at it costs more than the budget; so
+ * do, rarely, visits of an arm that a few calls have shown in too good a light.
  *
- * Cheap. A look at the clock and a step of the learner take 0.1 us, so few calls are told: in a race those near a
- * visit, when it is settled 5 of 32 at most. For the calls between tt_learn_quiet says that they need nothing, and
- * tt_learn_skip that they have been made. For calls below 2 us periods are 3 to 64 times as long (*stretch*), settled
- * ones 16 times that.
+ * Time. A period is 1,500 times as long as an exchange takes, but has at least 80 calls and at most 32,000. So calls of
+ * milliseconds need no more of them than the budget demands, and short ones pay for few exchanges.
+ *
+ * Cheap. Few calls are told: in a race those near a visit, when it is settled 6 of 32 at most, 384 in 50 ms. For the
+ * calls between tt_learn_quiet says that they need nothing, and tt_learn_skip that they have been made.
  *
  * Not noticed: an arm that becomes quicker while the settled one stays as it is. If the calls of an arm change after
- * 17 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. */
+ * 20 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. */
 #ifndef TT_LEARN_H
 #define TT_LEARN_H
 
@@ -57,8 +65,9 @@
 enum tt_learn_setting { TT_LEARN_CONFIG, TT_LEARN_OFF, TT_LEARN_ON, TT_LEARN_FREEZE };
 
 #define TT_LEARN_ARMS 6
-#define TT_LEARN_FACTS 8
-#define TT_LEARN_GROUP 5 /* calls of the incumbent of which the median is taken */
+#define TT_LEARN_FACTS 9
+#define TT_LEARN_GROUP 6 /* calls of which the mean is taken: divisible by 2 and by 3 */
+#define TT_LEARN_GROUPS 3 /* of which the median is taken */
 
 enum tt_learn_state { TT_LEARN_FIRST, TT_LEARN_RACE, TT_LEARN_SETTLED };
 
@@ -70,9 +79,10 @@ struct tt_learn_race {
   uint8_t visits;   /* in this period */
   uint16_t slot;    /* calls from the beginning of a slot to the next one */
   uint16_t begin;   /* where the visit begins in the present slot */
-  uint16_t periods; /* of this challenger, when it was ready */
-  uint16_t waits;   /* and before */
+  uint16_t periods; /* that had visits of this challenger */
   uint16_t n;       /* visits on this stage */
+  uint32_t waited;  /* calls until it was ready */
+  int64_t tried_ns; /* since it has been ready */
   int32_t upper_ppm; /* excess that a visit will hardly pass */
   int32_t edge_ppm;  /* what a call next to a change of arms takes longer */
 };
@@ -80,8 +90,7 @@ struct tt_learn_race {
 struct tt_learn_agreed {
   uint32_t at, calls; /* in this period: so far, and until the exchange */
   uint32_t periods;   /* so far */
-  uint32_t rest;      /* calls of a period when it is settled, for a stretch of 1 */
-  uint16_t stretch;   /* periods of short calls are so many times as long */
+  uint32_t rest;      /* calls of a period when it is settled, more if they are short */
   uint16_t since;     /* calls since the arm changed */
   uint8_t state, narms;
   uint8_t incumbent;  /* the quickest arm as far as is known */
@@ -94,16 +103,18 @@ struct tt_learn_agreed {
   uint8_t again;      /* how often this race began again */
   uint8_t is_steady;  /* the reference is of a settled period */
   int32_t known_ppm[TT_LEARN_ARMS]; /* excess over the incumbent, as last measured */
-  int32_t spent[2];   /* thousandths of a call's time: visits of the last two periods */
+  int32_t credit;     /* what a trial may cost by now, in thousandths of a call's time */
+  int64_t exchange_ns; /* time of an exchange */
   int64_t reference_ns; /* the incumbent's time; 0: not known */
   struct tt_learn_race race;
 };
 
 struct tt_learn_local {
-  float group[TT_LEARN_GROUP], edge[4]; /* times not yet taken for a median */
-  uint8_t ngroup, nedge, nvisit;
+  float means[TT_LEARN_GROUPS]; /* of groups that are not yet taken for a median */
+  float group, edge; /* sums of the times of a group and of calls next to a change, so far */
+  uint8_t ngroup, nedge, nmeans;
   uint8_t ready; /* likewise, here */
-  float visit;    /* sum of nvisit differences of this visit to the incumbent */
+  float exchange; /* time of the last exchange */
   float spread;   /* usual difference */
   float last;     /* median of the incumbent before the visit */
   float usual;    /* of the incumbent, followed slowly: far more or less is not believed */
@@ -149,6 +160,9 @@ int tt_learn_step(struct tt_learn *learn, uint64_t ns);
  * the learner that so many of these are over. */
 uint32_t tt_learn_quiet(const struct tt_learn *learn);
 void tt_learn_skip(struct tt_learn *learn, uint32_t calls);
+
+/* The exchange before the next call took so long here. */
+void tt_learn_exchanged(struct tt_learn *learn, uint64_t ns);
 
 /* The facts of this rank. */
 void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS]);

@@ -53,7 +53,6 @@ static void few_short_calls_are_told(void **state)
   tt_learn_init(&learn, 4);
   uint32_t calls = settle(&learn, ns, &told);
   assert_int_equal(learn.agreed.incumbent, 1);
-  assert_true(learn.agreed.stretch > 1);
   assert_true(told - 100 < calls / 20);
   uint32_t rested = 0;
   for (told = 0; rested < 2000000; told++) rested += call(&learn, ns);
@@ -71,7 +70,6 @@ static void few_calls_of_a_race_are_told(void **state)
   uint32_t calls = settle(&learn, ns, &told);
   assert_true(told < calls / 5);
   assert_int_equal(learn.agreed.incumbent, 1);
-  assert_int_equal(learn.agreed.stretch, 1);
 }
 
 /* A learner that is told of each call without a time is where one is that has skipped them. */
@@ -121,10 +119,10 @@ static void what_is_known_is_settled(void **state)
   tt_learn_resume(&learn, 2, 10000);
   assert_int_equal(drifts(&learn, near, 20000), 0);
   tt_learn_resume(&learn, 2, 10000);
-  assert_int_equal(drifts(&learn, far, 20000), 1);
+  assert_int_equal(drifts(&learn, far, 60000), 1);
   assert_int_equal(learn.agreed.incumbent, 1);
   tt_learn_resume(&learn, 2, 0);
-  assert_int_equal(drifts(&learn, far, 20000), 0);
+  assert_int_equal(drifts(&learn, far, 60000), 0);
 }
 
 static void one_arm_is_neither_measured_nor_exchanged(void **state)
