@@ -46,6 +46,8 @@ static const char *const help =
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
     "      --link GBITS,US   links between nodes of so many Gbit/s, on which a short message takes US (default: as a\n"
     "                        profile says; the built-in one was made on 1 Gbit/s)\n"
+    "      --memory KIND     kind of memory of the data on all ranks: malloc (default), or tutti, which is that of\n"
+    "                        tuttiMemAlloc; it matters on one host, where ranks read tutti memory where it lies\n"
     "      --topology FILE   topology file, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
     "  -h, --help            this text\n";
@@ -143,6 +145,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
+                                          {"memory", required_argument, NULL, 'm'},
                                           {"topology", required_argument, NULL, 'T'},
                                           {"link", required_argument, NULL, 'l'},
                                           {"deterministic", no_argument, NULL, 'D'},
@@ -163,6 +166,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
     case 'l':
       if (!link_read("explain", &asked->request.link_gbits, &asked->request.link_us)) return 2;
       break;
+    case 'm': asked->request.memory = optarg; break;
     case 'T': asked->request.topology = optarg; break;
     case 'd': asked->request.type = optarg; break;
     case 'w': asked->request.wire_type = optarg; break;

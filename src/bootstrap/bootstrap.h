@@ -67,7 +67,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
  * gone on a host where the root can look), all others get tuttiRemoteError naming rank, pid and host; if ranks are
  * missing at the deadline, tuttiRemoteError naming them. In the root's process, poll reports the end of a round or of
  * the start-up only after all connected ranks were told of it, so that the process may end right after. */
-#define TT_PEER_INFO_BYTES 8192
+#define TT_PEER_INFO_BYTES 12288
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {

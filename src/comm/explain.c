@@ -85,23 +85,25 @@ void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
 }
 
 static tuttiResult_t prediction_write(const struct tuttiComm *comm, const struct tt_call *call,
-                                      const struct tt_choice *choice)
+                                      const struct tt_choice *choice, enum tt_memory memory)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
+  struct tt_tuning tuning = *tt_pricing_tuning(explainer->pricing);
+  tuning.memory = memory;
   const struct tt_decision decision = {.call = call, .choice = choice, .rules = &explainer->rules};
   return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->facts.settings,
-                          tt_pricing_tuning(explainer->pricing));
+                          &tuning);
 }
 
 /* Keeps a prediction for the second call of the shape, which makes it by itself if there is no memory. */
-static void prediction_keep(struct tuttiComm *comm, const struct tt_choice *choice)
+static void prediction_keep(struct tuttiComm *comm, const struct tt_choice *choice, enum tt_memory memory)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
   struct kept *kept = tt_alloc(1, sizeof *kept);
   if (!kept) return;
   *kept = (struct kept){.next = explainer->kept, .shape = explainer->shape, .choice = *choice};
   explainer->kept = kept;
-  if (prediction_write(comm, &explainer->call, choice) != tuttiSuccess) return; /* it was said why */
+  if (prediction_write(comm, &explainer->call, choice, memory) != tuttiSuccess) return; /* it was said why */
   memcpy(kept->text, explainer->text, sizeof kept->text);
 }
 
@@ -126,16 +128,19 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   if (!explainer->shape || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
   int wire = tt_call_wire_type(call);
-  const struct tt_choice *by_table = tt_table_choice(&comm->calls.table, call->collective, explainer->bytes);
-  const struct tt_choice *choice = call->form & (TT_FORM_CODED | TT_FORM_COUNTS)
-                                       ? by_table
-                                       : tt_comm_choice(comm, call->collective, tt_type_size(wire), explainer->bytes);
+  size_t element = tt_type_size(wire);
+  int is_plain = !(call->form & (TT_FORM_CODED | TT_FORM_COUNTS));
+  enum tt_memory memory = is_plain ? tt_comm_memory(comm, call->collective, element, explainer->bytes)
+                                   : TT_MEMORY_MALLOC;
+  const struct tt_choice *by_table = tt_table_choice_in(&comm->calls.table, memory, call->collective, explainer->bytes);
+  const struct tt_choice *choice =
+      is_plain ? tt_comm_choice(comm, call->collective, element, explainer->bytes) : by_table;
   int is_learnt = !tt_choices_same(choice, by_table);
   if (*explainer->shape < TIMED) {
-    prediction_keep(comm, choice);
+    prediction_keep(comm, choice, memory);
     return;
   }
-  if (!prediction_take(explainer, choice) && prediction_write(comm, call, choice) != tuttiSuccess) return;
+  if (!prediction_take(explainer, choice) && prediction_write(comm, call, choice, memory) != tuttiSuccess) return;
   tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
@@ -148,6 +153,7 @@ const char *tt_explain_choice(const struct tuttiComm *comm, const struct tt_lear
   static const uint8_t types[TT_WIDTHS] = {tuttiInt8, tuttiFloat16, tuttiFloat32, tuttiFloat64, tuttiComplexFloat64};
   struct tt_call call = {.collective = learnt->collective, .type = types[learnt->width], .redop = tuttiSum, .root = -1};
   call.count = tt_size_class_bytes(learnt->size_class) >> learnt->width;
-  if (!comm->calls.explainer || prediction_write(comm, &call, &learnt->choice) != tuttiSuccess) return NULL;
-  return comm->calls.explainer->text;
+  if (!comm->calls.explainer) return NULL;
+  tuttiResult_t result = prediction_write(comm, &call, &learnt->choice, (enum tt_memory)learnt->memory);
+  return result == tuttiSuccess ? comm->calls.explainer->text : NULL;
 }

@@ -3,8 +3,12 @@
  * by which choice a call goes, take its time, and exchange what they know before a call whose number all ranks know.
  *
  * All that decides on a choice is the same on all ranks: the order of calls, the table, and facts that all have taken.
- * A call that needs nothing costs a count. The kind of memory is a rank's own affair: calls in another kind than most
- * are made like all of their shape, but their times do not count. */
+ * A call that needs nothing costs a count.
+ *
+ * Kinds of memory. Where the table has rows for memory of tuttiMemAlloc, ranks agree before the first call of a shape:
+ * it goes by these rows and arms if that call's data are in such memory on all ranks. This is one exchange of facts.
+ * Beyond that the kind of memory is a rank's own affair: calls in another kind than most are made like all of their
+ * shape, but their times do not count. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +32,7 @@ static const struct tt_learnt *learnt_find(const struct tt_table *table, const s
   for (int64_t k = 0; k < table->nlearnt; k++) {
     const struct tt_learnt *learnt = &table->learnt[k];
     if (learnt->collective == shape->collective && learnt->width == shape->width &&
-        learnt->size_class == shape->size_class)
+        learnt->size_class == shape->size_class && learnt->memory == shape->memory_kind)
       return learnt;
   }
   return NULL;
@@ -41,6 +45,7 @@ static void shape_name(struct tt_learn_shape *shape, const struct tt_learning *l
   shape->collective = (uint8_t)(row ? TT_REDUCE_SCATTER + row - 1 : TT_ALL_REDUCE);
   shape->width = (uint8_t)(n / TT_SIZE_CLASSES % TT_WIDTHS);
   shape->size_class = (uint8_t)(n % TT_SIZE_CLASSES);
+  shape->memory_kind = cell->memory;
 }
 
 static uint32_t first_calls(int size_class)
@@ -67,7 +72,7 @@ static void shape_begin(struct tuttiComm *comm, struct tt_learn_cell *cell)
   shape_name(shape, learning, cell);
   shape->calls = first_calls(shape->size_class);
   const struct tt_learnt *learnt = learnt_find(table, shape);
-  const struct tt_arms *arms = &table->arms[tt_arms_row(shape->collective)];
+  const struct tt_arms *arms = &table->arms[shape->memory_kind][tt_arms_row(shape->collective)];
   if (learnt) arm_add(shape, &n, &learnt->choice);
   for (int a = 0; a < TT_LEARN_ARMS && arms->of[shape->size_class][a]; a++)
     arm_add(shape, &n, &arms->choices[arms->of[shape->size_class][a] - 1]);
@@ -77,26 +82,32 @@ static void shape_begin(struct tuttiComm *comm, struct tt_learn_cell *cell)
   cell->shape = (uint16_t)++learning->nshapes;
 }
 
+/* The choice of the first calls: as is remembered, else the table's. */
+static void cell_choose(struct tt_learning *learning, const struct tt_table *table, struct tt_learn_cell *cell)
+{
+  struct tt_learn_shape shape;
+  shape_name(&shape, learning, cell);
+  const struct tt_learnt *learnt = learnt_find(table, &shape);
+  uint64_t bytes = tt_size_class_bytes(shape.size_class);
+  cell->choice = learnt ? learnt->choice : *tt_table_choice_in(table, cell->memory, shape.collective, bytes);
+}
+
 static void cells_fill(struct tt_learning *learning, const struct tt_table *table)
 {
-  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
-    int row = tt_arms_row(collective);
-    for (int k = 0; k < TT_WIDTHS * TT_SIZE_CLASSES && row >= 0; k++) {
-      struct tt_learn_cell *cell = &learning->cells[row][k / TT_SIZE_CLASSES][k % TT_SIZE_CLASSES];
-      cell->quiet = first_calls(k % TT_SIZE_CLASSES) + 1;
-      cell->choice = *tt_table_choice(table, collective, tt_size_class_bytes(k % TT_SIZE_CLASSES));
-    }
-  }
-  for (int64_t k = 0; k < table->nlearnt; k++) {
-    const struct tt_learnt *learnt = &table->learnt[k];
-    learning->cells[tt_arms_row(learnt->collective)][learnt->width][learnt->size_class].choice = learnt->choice;
+  struct tt_learn_cell *first = &learning->cells[0][0][0];
+  for (size_t k = 0; k < sizeof learning->cells / sizeof *first; k++) {
+    struct tt_learn_shape shape;
+    shape_name(&shape, learning, &first[k]);
+    first[k].is_agreed = !tt_table_has_tutti(table, shape.collective);
+    first[k].quiet = first[k].is_agreed ? first_calls(shape.size_class) + 1 : 1;
+    cell_choose(learning, table, &first[k]);
   }
 }
 
 tuttiResult_t tt_learning_create(struct tuttiComm *comm)
 {
   int is_timed = !comm->facts.piece_bytes; /* times of calls that wait for a GPU say nothing */
-  if (comm->facts.settings.learn == TT_LEARN_OFF || comm->facts.nranks == 1 || !is_timed) return tuttiSuccess;
+  if (comm->facts.nranks == 1 || !is_timed) return tuttiSuccess;
   comm->calls.learning = tt_alloc(1, sizeof *comm->calls.learning);
   if (comm->calls.learning) return tuttiSuccess;
   return tt_fail(tuttiSystemError, "no memory to learn algorithms (TUTTI_LEARN): give the process more");
@@ -115,10 +126,13 @@ void tt_learning_begin(struct tuttiComm *comm)
 {
   const struct tt_table *table = &comm->calls.table;
   struct tt_learning *learning = comm->calls.learning;
-  int narms = 0;
-  for (int row = 0; row < TT_ARM_ROWS; row++) narms += table->arms[row].n;
+  int narms = 0, is_needed = table->nlearnt > 0;
+  for (int row = 0; row < TT_ARM_ROWS; row++) {
+    narms += table->arms[TT_MEMORY_MALLOC][row].n + table->arms[TT_MEMORY_TUTTI][row].n;
+    is_needed |= table->tutti_rows[row][0].up_to_bytes != 0;
+  }
   if (comm->facts.settings.learn != TT_LEARN_ON) narms = 0;
-  if (!narms && !table->nlearnt) tt_learning_destroy(comm);
+  if (!narms && !is_needed) tt_learning_destroy(comm);
   if (!comm->calls.learning) return;
   learning->heap = heap_find(comm);
   if (!comm->facts.rank) learning->key = tt_learnt_key(comm);
@@ -140,6 +154,7 @@ static struct tt_learnt learnt_of(const struct tt_learn_shape *shape)
   return (struct tt_learnt){.collective = shape->collective,
                             .size_class = shape->size_class,
                             .width = shape->width,
+                            .memory = shape->memory_kind,
                             .ns = agreed->reference_ns,
                             .choice = shape->arms[agreed->incumbent]};
 }
@@ -201,9 +216,10 @@ static void report(const struct tuttiComm *comm, const struct tt_learn_shape *sh
   if (learned == TT_LEARNED_SETTLED) others_text(shape, others, sizeof others);
   if (agreed->reference_ns)
     snprintf(time, sizeof time, ", measured %s us", tt_us_text((double)agreed->reference_ns / 1e3, us));
-  tt_log(level, "LEARN %s of up to %s in elements of %d B on %d ranks%s%s: %s %s after %llu calls%s%s%s%s",
+  tt_log(level, "LEARN %s of up to %s in elements of %d B in %s memory on %d ranks%s%s: %s %s after %llu calls%s%s%s%s",
          tt_kinds[shape->collective].name, tt_bytes_text(tt_size_class_bytes(shape->size_class), bytes),
-         1 << shape->width, comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name,
+         1 << shape->width, tt_memory_names[shape->memory_kind], comm->facts.nranks,
+         comm->facts.name[0] ? " of " : "", comm->facts.name,
          learned == TT_LEARNED_SETTLED ? "settled on"
          : learned == TT_LEARNED_DRIFT ? "times have changed, all are tried again beside"
                                        : "goes on with",
@@ -227,13 +243,13 @@ static const struct tt_choice *exchange_choice(const struct tuttiComm *comm, con
   return tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, sizeof comm->calls.learning->facts);
 }
 
-static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_learn_shape *shape,
+/* Exchanges learning->facts, which become the maxima of all ranks. */
+static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_choice *choice,
                                     const struct tt_call *behind)
 {
   struct tt_learning *learning = comm->calls.learning;
   struct tt_plan *plan;
   uint64_t began_ns = tt_now_ns();
-  tt_learn_tell(&shape->learn, learning->facts);
   learning->exchange = (struct tt_binding){.call = {.op = ++comm->queue.last_op,
                                                     .count = TT_LEARN_FACTS,
                                                     .collective = TT_ALL_REDUCE,
@@ -243,7 +259,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
                                            .out = learning->facts,
                                            .before = 1};
   tt_call_before(&learning->exchange.call, behind);
-  tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, exchange_choice(comm, shape), &plan);
+  tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, choice, &plan);
   if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, &learning->exchange);
   if (result != tuttiSuccess) return tt_comm_give_up(comm, result, learning->exchange.call.op);
   learning->exchange_ns = began_ns;
@@ -255,7 +271,11 @@ static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *sha
                               int *moved)
 {
   struct tt_learning *learning = comm->calls.learning;
-  tuttiResult_t result = learning->is_exchanging ? tuttiSuccess : exchange_start(comm, shape, behind);
+  tuttiResult_t result = tuttiSuccess;
+  if (!learning->is_exchanging) {
+    tt_learn_tell(&shape->learn, learning->facts);
+    result = exchange_start(comm, exchange_choice(comm, shape), behind);
+  }
   if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
   if (result != tuttiSuccess) return result;
   tt_learn_exchanged(&shape->learn, tt_now_ns() - learning->exchange_ns);
@@ -268,16 +288,44 @@ static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *sha
 
 /* ---- around a call ---- */
 
+static int is_tutti(const struct tt_learning *learning, const void *data)
+{
+  uint64_t offset;
+  return learning->heap && tt_heap_has(learning->heap, data, 1, &offset);
+}
+
 /* A number for the kinds of memory of a call; not 0. */
 static uintptr_t memory_of(const struct tt_learning *learning, const struct tt_binding *binding)
 {
-  const struct tt_heap *heap = learning->heap;
-  uint64_t offset;
   uintptr_t in = (uintptr_t)tt_device_of(binding->in), out = (uintptr_t)tt_device_of(binding->out);
   uintptr_t number = (in * 3 + out) * 4 + 1;
-  if (heap && tt_heap_has(heap, binding->in, 1, &offset)) number += 1;
-  if (heap && tt_heap_has(heap, binding->out, 1, &offset)) number += 2;
+  if (is_tutti(learning, binding->in)) number += 1;
+  if (is_tutti(learning, binding->out)) number += 2;
   return number;
+}
+
+/* Before the first call of a shape: agrees on the kind of memory, and makes the choice for it. */
+static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *cell, const struct tt_binding *binding,
+                                  int *moved)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  const struct tt_table *table = &comm->calls.table;
+  tuttiResult_t result = tuttiSuccess;
+  if (!learning->is_exchanging) {
+    int is_other = !is_tutti(learning, binding->in) || !is_tutti(learning, binding->out);
+    learning->facts[0] = is_other;
+    for (int k = 1; k < TT_LEARN_FACTS; k++) learning->facts[k] = 0;
+    result = exchange_start(comm, tt_table_choice(table, TT_ALL_REDUCE, sizeof learning->facts), &binding->call);
+  }
+  if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
+  cell->quiet = 1;
+  if (result != tuttiSuccess) return result;
+  learning->is_exchanging = 0;
+  cell->is_agreed = 1;
+  cell->memory = learning->facts[0] ? TT_MEMORY_MALLOC : TT_MEMORY_TUTTI;
+  cell->quiet = first_calls((int)((cell - &learning->cells[0][0][0]) % TT_SIZE_CLASSES));
+  cell_choose(learning, table, cell);
+  return tuttiSuccess;
 }
 
 /* 1 if the time of the call is to count. */
@@ -311,6 +359,7 @@ tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cel
                                int *moved)
 {
   struct tt_learning *learning = comm->calls.learning;
+  if (!cell->is_agreed) return memory_agree(comm, cell, binding, moved);
   if (!cell->shape) shape_begin(comm, cell);
   if (!cell->shape) {
     cell->quiet = NEVER;

@@ -65,10 +65,20 @@ void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t by
   tt_choice_text(tt_comm_choice(comm, collective, tt_type_size(tuttiFloat32), bytes), text);
 }
 
+static const struct tt_learn_cell *cell_of(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes)
+{
+  return comm->calls.learning ? tt_learning_cell(comm->calls.learning, collective, size, bytes) : NULL;
+}
+
+enum tt_memory tt_comm_memory(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes)
+{
+  const struct tt_learn_cell *cell = cell_of(comm, collective, size, bytes);
+  return cell ? (enum tt_memory)cell->memory : TT_MEMORY_MALLOC;
+}
+
 const struct tt_choice *tt_comm_choice(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes)
 {
-  const struct tt_learn_cell *cell = NULL;
-  if (comm->calls.learning) cell = tt_learning_cell(comm->calls.learning, collective, size, bytes);
+  const struct tt_learn_cell *cell = cell_of(comm, collective, size, bytes);
   return cell ? &cell->choice : tt_table_choice(&comm->calls.table, collective, bytes);
 }
 

@@ -145,7 +145,7 @@ uint64_t tt_learnt_key(const struct tuttiComm *comm)
 /* 1 if the choice is an arm of its shape, so that it is legal here. */
 static int is_arm(const struct tt_table *table, const struct tt_learnt *learnt)
 {
-  const struct tt_arms *arms = &table->arms[tt_arms_row(learnt->collective)];
+  const struct tt_arms *arms = &table->arms[learnt->memory][tt_arms_row(learnt->collective)];
   for (int a = 0; a < TT_LEARN_ARMS && arms->of[learnt->size_class][a]; a++)
     if (tt_choices_same(&arms->choices[arms->of[learnt->size_class][a] - 1], &learnt->choice)) return 1;
   return 0;

@@ -63,7 +63,8 @@ struct tt_shrinks {
 struct tt_learn_cell {
   uint32_t quiet; /* the next call but so many less one needs tt_learning_turn; 1: the next one */
   uint16_t shape; /* 1 + index of its learner; 0: it has none */
-  uint16_t pad;
+  uint8_t memory; /* enum tt_memory, as ranks have agreed; malloc's until then */
+  uint8_t is_agreed; /* 1: they have, or need not */
   struct tt_choice choice; /* of the call under way, or of the quiet ones */
 };
 
@@ -74,7 +75,7 @@ struct tt_learn_shape {
   uint64_t calls;
   uintptr_t memory; /* the kinds of memory of the calls that count; 0: not known yet */
   uint32_t nalike, nother; /* calls of this period whose time was wanted, which had these and others */
-  uint8_t collective, width, size_class; /* as in struct tt_learnt */
+  uint8_t collective, width, size_class, memory_kind; /* as in struct tt_learnt */
   uint8_t is_due;   /* 1: ranks exchange facts before the next call */
   uint8_t is_stuck; /* 1: an arm could not be made ready here */
 };
@@ -345,6 +346,9 @@ const struct tt_call *tt_learning_call(const struct tuttiComm *comm);
 
 /* After it, if calls.learns is set. */
 void tt_learning_end(struct tuttiComm *comm);
+
+/* The kind of memory by which calls like this one are made. */
+enum tt_memory tt_comm_memory(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes);
 
 /* The choice for calls like this one: until tt_learning_end, that of the call under way. */
 const struct tt_choice *tt_comm_choice(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes);

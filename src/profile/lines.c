@@ -72,7 +72,8 @@ static const struct tt_profile_key reduce_keys[] = {
   COUNT("ranks", type, at nranks, 1, TT_TOPOLOGY_MAX_RANKS),                      \
       COUNT("nodes", type, at nnodes, 1, TT_TOPOLOGY_MAX_RANKS),                  \
       COUNT("cores", type, at cores, 1, COUNT_MAX), NAME("transport", type, at transport), \
-      BYTES("bytes", type, at bytes), NUMBER("us", type, at us, SHORTEST)
+      NAMED("memory", TT_VALUE_MEMORY, type, at memory), BYTES("bytes", type, at bytes), \
+      NUMBER("us", type, at us, SHORTEST)
 
 static const struct tt_profile_key anchor_keys[] = {
     NAMED("collective", TT_VALUE_COLLECTIVE, tt_profile_anchor, collective),
@@ -123,6 +124,7 @@ const char *tt_profile_name(enum tt_profile_value value, int index)
 {
   if (value == TT_VALUE_KIND) return index >= 0 && index < TT_LINK_KINDS ? tt_link_names[index] : NULL;
   if (value == TT_VALUE_LEVEL) return index >= 0 && index < TT_LEVELS ? tt_level_names[index] : NULL;
+  if (value == TT_VALUE_MEMORY) return index >= 0 && index < TT_MEMORIES ? tt_memory_names[index] : NULL;
   if (value == TT_VALUE_TYPE) return name_of_index(tt_type_name(index), index, tuttiNumTypes);
   if (value == TT_VALUE_OP) return name_of_index(tt_redop_name(index), index, TT_REDOPS);
   if (value != TT_VALUE_COLLECTIVE || index < 0 || index >= TT_COLLECTIVES) return NULL;

@@ -15,7 +15,8 @@ enum tt_profile_value {
   TT_VALUE_LIMIT,      /* uint64_t or `inf` */
   TT_VALUE_BLOCK,      /* uint32_t */
   TT_VALUE_NUMBER,     /* double */
-  TT_VALUE_KIND, TT_VALUE_TYPE, TT_VALUE_OP, TT_VALUE_LEVEL, TT_VALUE_COLLECTIVE /* int32_t: a number with a name */
+  TT_VALUE_KIND, TT_VALUE_TYPE, TT_VALUE_OP, TT_VALUE_LEVEL, TT_VALUE_COLLECTIVE,
+  TT_VALUE_MEMORY /* int32_t: a number with a name */
 };
 
 #define TT_PROFILE_BYTES ((uint64_t)1 << 60) /* largest size */

@@ -94,6 +94,7 @@ static void value_parse(struct tt_scan *scan, const struct tt_profile_key *key, 
       [TT_VALUE_SIZE] = size_parse,   [TT_VALUE_LIMIT] = size_parse,  [TT_VALUE_BLOCK] = block_parse,
       [TT_VALUE_NUMBER] = number_parse, [TT_VALUE_KIND] = named_parse, [TT_VALUE_TYPE] = named_parse,
       [TT_VALUE_OP] = named_parse,    [TT_VALUE_LEVEL] = named_parse, [TT_VALUE_COLLECTIVE] = named_parse,
+      [TT_VALUE_MEMORY] = named_parse,
   };
   if (!tt_scan_has_word(scan)) {
     char wanted[64];

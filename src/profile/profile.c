@@ -5,6 +5,7 @@
 #include <string.h>
 
 const char *const tt_level_names[TT_LEVELS] = {"L1", "L2", "L3", "memory"};
+const char *const tt_memory_names[TT_MEMORIES] = {"malloc", "tutti"};
 
 int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A profile: the measurements of a machine, as a text file that people read, compare and edit. Pure.
  *
- * The first line is `tutti profile 2`. Every other line is a word that gives its kind, and then pairs of a key and a
+ * The first line is `tutti profile 3`. Every other line is a word that gives its kind, and then pairs of a key and a
  * value, in any order; text after a '#' is a comment, and empty lines are ignored. A value with blanks is in double
  * quotes, and has none in it. Sizes are bytes up to 2^60 as in settings (64K, 1.5M, 1e6: tt_bytes_read); `inf` is no
  * limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional. Lines may have any order, but the last
@@ -33,11 +33,12 @@
  *             that it touches have `bytes` bytes. level: L1, L2, L3 or memory; type and op as in tt_type_name and
  *             tt_redop_name.
  *   anchor    collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2
- *             transport shm bytes 64K us 44.1
+ *             transport shm memory malloc bytes 64K us 44.1
  *             One operation as measured, from the moment when all began to the last rank's end. cores: those that the
- *             ranks of a node may use; transport: the one between most ranks. radix and block as in tt_choice.
+ *             ranks of a node may use; transport: the one between most ranks; memory: the kind that all data were in
+ *             (tt_memory_names). radix and block as in tt_choice.
  *   learnt    collective all_reduce element 4 algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm
- *             bytes 64K us 44.1 date 2026-11-24
+ *             memory malloc bytes 64K us 44.1 date 2026-11-24
  *             Of calls of that collective with elements of so many bytes, and as many bytes as those of its size class
  *             (tt_size_class), jobs in such a cluster have found this choice the quickest, on that day, and take that
  *             time. It says what to choose, not what a choice takes: waits for late ranks are in the time.
@@ -55,7 +56,7 @@
 #include "base/base.h"
 #include "topo/topo.h"
 
-#define TT_PROFILE_VERSION 2
+#define TT_PROFILE_VERSION 3
 #define TT_PROFILE_TEXT 96  /* longest text, with its NUL */
 #define TT_PROFILE_NAME 48  /* of an algorithm with its middle, a transport, or an interface */
 #define TT_PROFILE_LINES 65536
@@ -65,6 +66,12 @@
 enum tt_level { TT_LEVEL_L1, TT_LEVEL_L2, TT_LEVEL_L3, TT_LEVEL_MEMORY, TT_LEVELS };
 
 extern const char *const tt_level_names[TT_LEVELS]; /* "L1", "L2", "L3", "memory" */
+
+/* Kinds of memory, as far as they make a difference to algorithms. Peers on one host read memory of tuttiMemAlloc where
+ * it lies; all other memory of the host is like malloc's. */
+enum tt_memory { TT_MEMORY_MALLOC, TT_MEMORY_TUTTI, TT_MEMORIES };
+
+extern const char *const tt_memory_names[TT_MEMORIES]; /* "malloc", "tutti" */
 
 /* The messages that a line is about. */
 struct tt_flow {
@@ -110,6 +117,7 @@ struct tt_profile_anchor {
   uint32_t block_bytes;
   int32_t nranks, nnodes, cores;
   char transport[TT_PROFILE_NAME];
+  enum tt_memory memory;
   uint64_t bytes;
   double us;
   int32_t line;

@@ -1,4 +1,4 @@
-tutti profile 2
+tutti profile 3
 # The profile that is built in: what holds where nothing was measured. scripts/shipped-profile made it of what
 # `tutti tune` measured on 2026-11-22, on 2 cores of an Intel(R) Xeon(R) Processor.
 # Links inside a host are those of one pair; pairs that talk at once share what one has. Anchors say what sets
@@ -111,2350 +111,2350 @@ reduce type bfloat16 op sum sources 4 level L1 bytes 24K gamma_us_per_mib 50.94 
 reduce type bfloat16 op sum sources 4 level L2 bytes 1M gamma_us_per_mib 59.85 error_percent 8.411
 reduce type bfloat16 op sum sources 4 level L3 bytes 26880K gamma_us_per_mib 90.84 error_percent 1.368
 reduce type bfloat16 op sum sources 4 level memory bytes 256M gamma_us_per_mib 107.4 error_percent 1.87
-anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 56.43
-anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 249.2
-anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2196
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6362
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.129
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.445
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.511
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 13.13
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 54.51
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 185.6
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1252
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.762
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 3.667
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 5.917
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 12.89
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 37.06
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 103.2
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 311.9
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2884
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 6.981
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 9.803
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 12.32
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 19.89
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 40.76
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 101.3
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 374.3
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3609
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 11.72
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 15.35
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 26.44
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 35.59
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 64.3
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 163.1
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 589.9
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 6350
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 14.75
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 27.61
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 40.57
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 68.22
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 71.84
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 186.3
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 842.1
-anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8139
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 161.3
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1188
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 462.3
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3824
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 899.1
-anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7989
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 152.1
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1156
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 13.32
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 13.72
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 17.64
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 20.12
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 35.13
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 117.3
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 376.9
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3647
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 18.23
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 28.51
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 26.91
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 132.6
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 532.5
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2193
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8812
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70660
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 26.13
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 27.44
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 31.68
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 46.9
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 57.62
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 213.1
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 778.3
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8574
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 31.11
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 38.55
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 46.19
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 195.7
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 860.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 4161
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 18150
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 147900
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 26.32
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 39.78
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 43.09
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 57.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 94.65
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 165.5
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 737.5
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 18700
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 69.07
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 159.7
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 127.9
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 162.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 876.7
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3403
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 13840
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 55.53
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 84.45
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 99.69
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 110.1
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 154.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 375.8
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1530
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 16450
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 74.19
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 200.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 207.2
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 224.1
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 264.5
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 626.5
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2230
-anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 27540
-anchor collective all_reduce algo binary_blocks radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3822
-anchor collective all_reduce algo binary_blocks radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8935
-anchor collective all_reduce algo binary_blocks radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3621
-anchor collective all_reduce algo binary_blocks radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 9363
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.4052
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 0.7815
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.051
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.325
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 17.41
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 69.22
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 280.5
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2258
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.9
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 4.04
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.604
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 21.27
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 57.73
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 168.6
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 843.7
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 6943
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.162
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 5.377
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.766
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 14.81
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 45.89
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 204.7
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 979
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 6864
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 7.605
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 11.07
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 19.69
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 43.94
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 110.9
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 592.3
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 2728
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 17710
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 12.67
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 18.62
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 26.05
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 54.7
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 174.1
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 921.6
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 3407
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 25080
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.44
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 7.489
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 10.61
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 14.08
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 35.03
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 120.4
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 619.1
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 5346
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 7.834
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 8.75
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 17.88
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 126.2
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 541.7
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2206
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8855
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 73030
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 17.49
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 21.66
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 23.23
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 37.76
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 108.2
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 377.2
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 2907
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 14860
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 28.27
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 38.12
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 35.89
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 269.1
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1420
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 6316
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 22540
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 192300
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 24.5
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 20.09
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 34.18
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 50.91
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 74.16
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 264.9
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1282
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 24450
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 54.46
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 52.94
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 69
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 2577
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 1054
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 4630
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 19260
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 51.22
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 54.41
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 74.77
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 101.1
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 186.3
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 706.1
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 5858
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 34140
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 93.27
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 91.51
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 137
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 130.9
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 325.5
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 1329
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 5808
-anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 60940
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 85.94
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 388.2
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3286
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 152.2
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 704.4
-anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6176
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6093
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.222
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 3.127
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 8.902
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 23.1
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 81.88
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 198.1
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1363
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.52
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 4.071
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 5.472
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 12.02
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 33.52
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 69.81
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 315.9
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2349
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 6.805
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 7.856
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 10.64
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 17.78
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 46.74
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 84.77
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 405.4
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3053
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 9.405
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 13.56
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 15.21
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 31.6
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 60.43
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 163.2
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 614.7
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 5142
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 19.65
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 17.2
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 20.86
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 31.94
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 61.91
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 133.7
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 702.4
-anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6191
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 126.2
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 470.2
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3802
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 219
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 861.3
-anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 9415
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 11.39
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 12.12
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 14.58
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 23.66
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 58.65
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 129.8
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 464
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3700
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 16.18
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 15.75
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 27.5
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 135
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 761.1
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 4087
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 16540
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 86610
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 13.43
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 14.08
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 16.09
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 24.01
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 56.96
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 213.1
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 910.6
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7913
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 17.19
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 18.23
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 37.77
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 263.2
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1720
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 8511
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 32730
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 181100
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 142.8
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 528.9
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 4894
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 20.17
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 20.79
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 26.15
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 35.43
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 2766
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 186.7
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 839.2
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 41300
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 52.74
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 52.95
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 85.46
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 43280
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 2250
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 14110
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 39020
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 34.39
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 36.3
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 44.13
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 57.86
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 120.8
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 370.2
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1687
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 16740
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 181.4
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 885.6
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 7389
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 82.11
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 72.64
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 85.07
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 127.8
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 201.5
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 540.2
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2145
-anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 19220
-anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 87.88
-anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 326.5
-anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2760
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6327
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.209
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.602
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.434
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 14.82
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 50.88
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 160.8
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1387
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.878
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 5.417
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.921
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 13.27
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 35.22
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 87.76
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 342.9
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2879
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 8.521
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 11.97
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 15.76
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 24.85
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 58.43
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 139.8
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 436.1
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3685
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 10.23
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 23.96
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 33.57
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 62.84
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 73.05
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 195.2
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 651.2
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 5808
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 24.61
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 42.88
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 49.15
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 79.21
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 120.2
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 285.9
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 1290
-anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 9097
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 9123
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 71040
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 289.7
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2751
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 827.9
-anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7613
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 13.81
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 14.4
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 17.11
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 21.22
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 34.15
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 117.5
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 403.1
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3635
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 16.24
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 19.01
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 26.87
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 133
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 536.1
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2191
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8763
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70840
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 315
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2677
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 27.65
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 40.52
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 45.03
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 51.47
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 72.87
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 232.6
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 759.1
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7391
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 31.33
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 49.49
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 52.85
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 170.7
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 717.5
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 3232
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 12460
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 109300
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 47.53
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 49.59
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 63.11
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 69.98
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 101.6
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 276.8
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 880
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 16270
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 79.12
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 110.1
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 71790
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 195.3
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 3523
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3408
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 186100
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 62.57
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 133.6
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 140.6
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 152.3
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 188.3
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 1030
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1429
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 17040
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 125.9
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 243.5
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 308.8
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 309.3
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 394.7
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 835.9
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2400
-anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 90250
-anchor collective all_reduce algo circulant radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 74080
-anchor collective all_reduce algo circulant radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 13210
-anchor collective all_reduce algo circulant radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 73270
-anchor collective all_reduce algo circulant radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7543
-anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 87.11
-anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 323.2
-anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2476
-anchor collective all_reduce algo direct radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 349.2
-anchor collective all_reduce algo direct radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 2949
-anchor collective all_reduce algo direct radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 528
-anchor collective all_reduce algo direct radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4351
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6514
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.128
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.446
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.515
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 13.75
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 51.86
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 161.5
-anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1261
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.328
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 4.354
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 7.203
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 12.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 34.7
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 90.74
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 269.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2589
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 6.005
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 7.987
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 10.29
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 17.06
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 37.97
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 95.45
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 366.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 2940
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 7.441
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 17.03
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 19.83
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 40.72
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 73.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 133.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 504.8
-anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4280
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 11.69
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 28.87
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 32.64
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 43.21
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 91.25
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 176.4
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 754
-anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 5818
-anchor collective all_reduce algo direct radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 9073
-anchor collective all_reduce algo direct radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 71420
-anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 262.4
-anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2497
-anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 882.4
-anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7694
-anchor collective all_reduce algo direct radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 317.3
-anchor collective all_reduce algo direct radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3004
-anchor collective all_reduce algo direct radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 494.7
-anchor collective all_reduce algo direct radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4930
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 14.13
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 13.63
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 15.98
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 20.22
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 35.86
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 109.8
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 371
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3681
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 18.33
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 18.47
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 33
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 131.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 541.1
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2185
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8761
-anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 72470
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 317.5
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2518
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 27.49
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 40.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 42.61
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 53.39
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 65.54
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 181.3
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 707.5
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7951
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 35.28
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 47.72
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 51.28
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 170.4
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 721.4
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 3307
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 12070
-anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 103600
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 336.8
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 2886
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 39.74
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 1235
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 62.6
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 89.85
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 109.5
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 232.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 805.6
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 18060
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 77.89
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 143.2
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 22200
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 212.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 3783
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3815
-anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 108900
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 516.9
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4230
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 71.62
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 200.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 196.4
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 170.1
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 225.6
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 462.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1501
-anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 17870
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 147.5
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 363.1
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 381.7
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 406.6
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 501.1
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 859.5
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2462
-anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 28600
-anchor collective all_reduce algo direct radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70430
-anchor collective all_reduce algo direct radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7759
-anchor collective all_reduce algo direct radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 74100
-anchor collective all_reduce algo direct radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7487
-anchor collective all_reduce algo double_tree radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 375
-anchor collective all_reduce algo double_tree radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3112
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.7623
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.465
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 3.192
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 7.951
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 19.99
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 80.91
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 190.5
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1413
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.493
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 9.779
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 14.03
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 19.73
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 46.97
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 110.1
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 387.1
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3011
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.977
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 14.36
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 18.67
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 25.47
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 60.42
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 154.8
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 515.3
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 4662
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 13.07
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 32.34
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 48.53
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 46.73
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 104.3
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 231.2
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 732.8
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 6496
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 19.96
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 60.11
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 67.67
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 80.26
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 128.8
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 286.8
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 1087
-anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8831
-anchor collective all_reduce algo double_tree radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 359.6
-anchor collective all_reduce algo double_tree radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2944
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 21.88
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 23.26
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 24.73
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 30.75
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 50.67
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 143.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 420.9
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3839
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 34.68
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 22.67
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.65
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 133.2
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 611.2
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 3073
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 14490
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 84490
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 484.4
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3643
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 28.82
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 57.95
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 58.84
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 70.25
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 95.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 242.5
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 863.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7593
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 45.37
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 82.3
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 69.65
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 192.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 919.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 4952
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 18380
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 131000
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 45.5
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 87.14
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 78.73
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 93.75
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 131.3
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 283.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1087
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 22990
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 133.2
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 176.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 189.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 326.4
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 1306
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 5425
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 24700
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 74.24
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 215.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 229.3
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 229.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 275.9
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 449.6
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1537
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 21930
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 128.5
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 326.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 361.7
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 401.8
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 515.8
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 809.1
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2195
-anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 22740
-anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 53.73
-anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 263.6
-anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2010
-anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 440.1
-anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3403
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6477
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.185
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.657
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.427
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 14.1
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 54.56
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 194.9
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1257
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 5.553
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 6.356
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 8.224
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 10.39
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 37.2
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 123.3
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 412.4
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3224
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.314
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 11.69
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 12.09
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 18.43
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 38.56
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 99.89
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 397.6
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3397
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 15.04
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 15.06
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 25.62
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 46.24
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 59.51
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 171
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 784.9
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 6931
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 16.29
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 27.15
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 34.55
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 50.85
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 71.58
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 187.3
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 929
-anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8010
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 157.4
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1122
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 891.3
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7993
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 428.6
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3444
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 17190
-anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 18960
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 149.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1129
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 14.36
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 14.41
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 15.5
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 22.02
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 34.85
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 118.1
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 389.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3634
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 21.94
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 16.69
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 27.51
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 133.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 543.9
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2192
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8768
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70760
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 18.03
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 18.85
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 21.46
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 27.29
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 62.52
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 259.2
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 784
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8506
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 38.96
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 34.15
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 48.48
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 263.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1425
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 7348
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 29490
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 209300
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 364.8
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3551
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 23.11
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 41.97
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 47.75
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 77.69
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 80.5
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 168.3
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 792.3
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 22760
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 90.41
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 124.8
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 145.9
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 165.7
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 753.2
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3428
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 14320
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 52.33
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 66.85
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 89.69
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 91.94
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 130.8
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 346.1
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1691
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 19940
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 87.79
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 196.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 214.4
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 230.3
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 277.9
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 637.1
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2339
-anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 25980
-anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 9386
-anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 9379
-anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 20510
-anchor collective all_reduce algo halving_doubling radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8799
-anchor collective all_reduce algo halving_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 7522
-anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 52.43
-anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 284
-anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2133
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6291
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.061
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.536
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.428
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 13.26
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 53.23
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 203.5
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1310
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.982
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 6.659
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 8.255
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 11.36
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 36.01
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 109.5
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 424.5
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3060
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.34
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 8.048
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 10.01
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 14.02
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 38.34
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 105.5
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 423.5
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3432
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 11.43
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 16.07
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 23.49
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 34.71
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 72.01
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 208
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 807.2
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 6496
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 14.96
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 31.09
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 35.82
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 43.36
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 87.02
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 202.8
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 855.8
-anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8137
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 168.9
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1255
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 426.5
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3737
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8792
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70450
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 842.4
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8094
-anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 2024
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 156.8
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1069
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 13
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 14.79
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 15.75
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 19.63
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 35.59
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 108.2
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 369.8
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3707
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 17.02
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 20.67
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 26.55
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 133.2
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 544.7
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2190
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8791
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70650
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 18.39
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 18.9
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 22.33
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 29.95
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 61.61
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 204.8
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 870.7
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8111
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 36.61
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 32.9
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 57.85
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 236.7
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1434
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 7343
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 29370
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 204700
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 23.75
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 25.03
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 26.85
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 33.87
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 61.34
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 3419
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 721.8
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 17220
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 80.78
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 69.26
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 100.6
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 226.1
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 1492
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 6809
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 27900
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 55.14
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 76.42
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 97.06
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 93.26
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 141.9
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 362.2
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1572
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 20110
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 120.7
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 156.4
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 159.5
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 174.8
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 229.6
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 592.4
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2077
-anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 29110
-anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3733
-anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 71530
-anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 9305
-anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3799
-anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 71380
-anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 9157
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6608
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.114
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.421
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.74
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 13.16
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 50.88
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 142.4
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1285
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 5.519
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 7.036
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 8.912
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 14.47
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 35.44
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 96.58
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 353.9
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3436
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.324
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 9.573
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 11.48
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 18.58
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 41.32
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 97.81
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 397.9
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3541
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 11.33
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 23.15
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 24.34
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 44.8
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 82.25
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 200.2
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 780.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 5838
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 17.28
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 39.45
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 53.45
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 103.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 85.88
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 297.3
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 766.2
-anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 9542
-anchor collective all_reduce algo hierarchical_shards radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 421.9
-anchor collective all_reduce algo hierarchical_shards radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3754
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 14.21
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 14.35
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 16.04
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 20.52
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 34.52
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 111.1
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 385.5
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3682
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 15.15
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 18.99
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 27.18
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 131.4
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 546
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2189
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8769
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 72220
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 18.76
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 38.29
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 41.19
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 48.32
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 78.8
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 230.8
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 735.8
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8760
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 34.71
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 57.55
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 73.39
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 196.6
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 852.4
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 4558
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 21090
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 128300
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 29.95
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 42.15
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 50.58
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 1668
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 72.94
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 174.1
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 752.3
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 9770
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 68.79
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 107.9
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 144.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 165.9
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 779.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3324
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 17620
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 53.93
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 120.1
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 150.2
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 150.3
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 181.6
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 373.4
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1373
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 15270
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 120.6
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 277.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 287.5
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 296.2
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 403.2
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 689.7
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1966
-anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 23040
-anchor collective all_reduce algo hierarchical_shards radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3652
-anchor collective all_reduce algo hierarchical_shards radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3483
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 74.89
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 305.8
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2547
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 114.5
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 525.6
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4338
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 109.3
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 736.9
-anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 5743
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5919
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.294
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 3.267
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 8.671
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 22.95
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 83.26
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 184.8
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1362
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.796
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 4.364
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 5.116
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 12.37
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 32.63
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 72.95
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 353.6
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2433
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.435
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 5.17
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 8.807
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 17.62
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 43.03
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 112.3
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 356.3
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 2964
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 9.941
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 11.09
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 15.6
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 24.78
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 56.97
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 112.5
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 529.4
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4621
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 13.62
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 15.99
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 26.91
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 31.64
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 61.3
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 139
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 903.8
-anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 5943
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 90.39
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 382.6
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2758
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 191.7
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 663.5
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4929
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 148.2
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 833.2
-anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6165
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 11.58
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 12.88
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 15.61
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 24.44
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 56.96
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 123.6
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 485.9
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3663
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 18.73
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 18.86
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 22.6
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 124.8
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 746.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 4089
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 16110
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 90920
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 98.94
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 341.7
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3148
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 13.79
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 14.32
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 16.61
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 22.11
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 64.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 191.9
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 934
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8182
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 16.56
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 18.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 29.9
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 263.7
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1723
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 8556
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 32630
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 189400
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 17.84
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 19.46
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 23.01
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 29.65
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 1015
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 247.7
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1086
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 19050
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 38.17
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 41.8
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 92.72
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 537.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 78310
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 15100
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 78870
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 179.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 651.3
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 7003
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 27.43
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 29.21
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 40.66
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 51.36
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 102
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 361.6
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1646
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 17640
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 219.7
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 853.5
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8300
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 57.35
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 58.35
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 62.63
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 88.9
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 184.4
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 554.7
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2332
-anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 18430
-anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 117.2
-anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 571.3
-anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4044
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.766
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 5.753
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 9.127
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 18.44
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 42.41
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 99.43
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 343
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 2838
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 8.985
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 12.73
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 15.14
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 24.03
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 52.98
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 95.89
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 478.8
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4060
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 14.04
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 16.74
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 25.79
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 42.42
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 68.52
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 228.6
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 934.4
-anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 7799
-anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 143.3
-anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 634.4
-anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 5022
-anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1717
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 23.46
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 19.78
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 861.7
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 30.99
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 72.5
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 248.2
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1158
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 20470
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 40.62
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 41.41
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 89.09
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 9521
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 4300
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 15500
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 67070
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 146.9
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 665.1
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 5685
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 35.51
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 34.21
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 46.02
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 60.87
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 99.13
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 303.3
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1326
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 13260
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 69.98
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 72.08
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 89.53
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 99.41
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 196.1
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 685.3
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2555
-anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 24250
-anchor collective all_reduce algo knomial radix 3 block 1M ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1325
-anchor collective all_reduce algo knomial radix 3 block 2M ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1341
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.3834
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 0.8128
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.012
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.8
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 16.97
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 71.72
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 256.8
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2206
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.016
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 2.03
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 4.324
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 15.68
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 48.15
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 166.3
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 704.7
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 5025
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.052
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 4.239
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.082
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 23.75
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 54.71
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 222.3
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 794.5
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 6562
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 5.828
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 7.505
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 12.77
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 38.48
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 79.67
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 370.7
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 1556
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 11760
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 7.218
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 11.29
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 19.42
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 43.7
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 117.6
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 584.5
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 2931
-anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 18840
-anchor collective all_reduce algo one_shot radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8734
-anchor collective all_reduce algo one_shot radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70500
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.16
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 7.61
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.608
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 14.04
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 36.12
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 119.3
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 607.1
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 5429
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 8.255
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 9.494
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 13.46
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 129.9
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 556.9
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2185
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8801
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70490
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 20.87
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 23.35
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 23.57
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 34.78
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 91.67
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 393
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 1863
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 15490
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 22.8
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 21.94
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 41.93
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 258.6
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1143
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 5114
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 19450
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 148600
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 31.29
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 28.89
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 36.64
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 47.7
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 146
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 413.8
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1952
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 40310
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 67.92
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 90.47
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 104.5
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 532
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 2343
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 9189
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 32330
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 75.25
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 81.09
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 118.3
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 182.9
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 343.3
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 1140
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 7442
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 54850
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 196.1
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 205
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 230.6
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 341.2
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 955.1
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 4085
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 18350
-anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 123000
-anchor collective all_reduce algo one_shot radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 9183
-anchor collective all_reduce algo one_shot radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70980
-anchor collective all_reduce algo one_shot radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8857
-anchor collective all_reduce algo one_shot radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 71920
-anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 74.98
-anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 350.5
-anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2615
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.3995
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 0.7637
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.902
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 17.1
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 69.59
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 288
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2274
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.971
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 3.45
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 5.311
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 8.582
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 25.01
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 96.23
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 468.1
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3719
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.953
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 4.955
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.136
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 15.41
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 52.17
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 196.5
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 1015
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 6700
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 8.257
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 9.729
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 15.66
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 30.05
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 79.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 315.6
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 1267
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 10550
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 12.02
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 14.67
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 30.75
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 49.29
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 165.4
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 835.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 4336
-anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 24270
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 70.83
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 325.2
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2389
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8778
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70490
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 3662
-anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 29870
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 71.83
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 368.7
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2663
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.57
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 8.047
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.464
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 13.48
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 35.81
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 112.6
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 637.6
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 5297
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 8.611
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 8.584
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 20.95
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 119.4
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 538.7
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2155
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 9014
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 70990
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 13.99
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 14.02
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 16.07
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 22.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 68.18
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 244.1
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 958.5
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 10290
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 18.65
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 17.23
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 30.52
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 260.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1644
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 8489
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 31080
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 174300
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 27.56
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 26.39
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 30.57
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 45.03
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 77.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 316.7
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 3467
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 14600
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 66.92
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 50
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 73.63
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 79180
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 1101
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 4769
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 19860
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 46.83
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 43.09
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 59.29
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 69.05
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 146.2
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 520.8
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 2690
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 24660
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 115.1
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 99.53
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 102
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 171.6
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 334.3
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 1474
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 14170
-anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 54120
-anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 9718
-anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 72120
-anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 6768
-anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 34710
-anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8847
-anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 72280
-anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 5065
-anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 20790
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.3974
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 0.7656
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 1.975
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.865
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 17.45
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 71.04
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 269
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 2202
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 1.699
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 2.849
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 4.52
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 15.41
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 47.88
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 161.4
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 645.7
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 4932
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.301
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 4.394
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.445
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 21.74
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 52
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 178.1
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 863.9
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 6386
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 7.284
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 10.3
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 13.48
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 30.21
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 79.29
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 380.8
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 1482
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 11990
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 9.469
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 13.71
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 24.68
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 41.92
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 142.4
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 539.3
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 2726
-anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 19110
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.102
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 7.466
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.498
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 13.99
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 37.47
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 122.5
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 645.8
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 5202
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 5.585
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 11.2
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 15.69
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 122.6
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 543.5
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2211
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8832
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 73880
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 24.03
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 25.05
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 26.21
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 39.3
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 89.43
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 341.3
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 1825
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 14620
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 23.91
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 23.1
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 34.91
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 254.2
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 1187
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 5241
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 19080
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 181600
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 32.37
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 28.27
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 35.96
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 58.81
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 123.9
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 392.6
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1876
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 43810
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 7473
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 74.28
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 133.5
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 528.9
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 2193
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 8347
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 31460
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 52.45
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 55.13
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 67.46
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 93.39
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 178.1
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 707
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 3489
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 33780
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 118.2
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 119
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 150
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 189.3
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 447.9
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 1470
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 7817
-anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 63580
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.069
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 5.17
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.065
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 16.32
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 43.36
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 194.7
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 982.4
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 6670
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 7.089
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 9.799
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 16.85
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 30.04
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 80.26
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 363.9
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 1690
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 12880
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 12.68
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 15.78
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 25.46
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 53.83
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 192
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 850.1
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 3201
-anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 24640
-anchor collective all_reduce algo recursive_multiplying radix 3 block 256K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 514600
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 24.82
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 20.06
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 27.54
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 36.64
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 74.05
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 258.3
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1314
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 32250
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 48.97
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 49.91
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 70.93
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 282.3
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 1261
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 4687
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 19730
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 47.02
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 55.18
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 64.95
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 106.1
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 164.9
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 686.9
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 3254
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 36450
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 99.13
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 119.4
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 106
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 124.9
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 318.5
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 1230
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 6505
-anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 53600
-anchor collective all_reduce algo recursive_multiplying radix 3 block 1M ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 114200
-anchor collective all_reduce algo recursive_multiplying radix 3 block 2M ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 20650
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6427
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.112
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.407
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 5.379
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 14.11
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 52.51
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 158.3
-anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1286
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.339
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 6.031
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 7.882
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 16.32
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 35.39
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 79.48
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 344.8
-anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 3157
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.634
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 14.12
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 16.57
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 26.62
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 52.46
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 122.6
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 420.8
-anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3724
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 14.08
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 30.92
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 35.35
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 66.03
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 92.2
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 202.7
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 675.1
-anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 6003
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 28.64
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 41.93
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 66.28
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 82.33
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 166
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 319.8
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 851.5
-anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 8046
-anchor collective all_reduce algo ring radix 0 block 256K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 15070
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 14.03
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 14.58
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 15.78
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 20.57
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 34.56
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 116.7
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 387.3
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3543
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 18.6
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 19.06
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 27.06
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 131.2
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 551
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 2188
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8771
-anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 72450
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 29.42
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 39.58
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 43.78
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 55.41
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 82.53
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 240.1
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 695
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8020
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 48.49
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 52.02
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 51.94
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 141.4
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 723.1
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 2920
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 11720
-anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 94890
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 62.8
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 62.57
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 73.71
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 91.69
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 125.3
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 209.3
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 859.1
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 15280
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 6217
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 159.1
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 180.4
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 351.6
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 776.8
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 3316
-anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 13790
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 85.25
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 192.4
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 245.3
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 224.9
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 217.5
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 394.6
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1197
-anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 15580
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 201.5
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 383.5
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 405.5
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 440.1
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 506.4
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 907.6
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2737
-anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 21180
-anchor collective all_reduce algo ring radix 0 block 1M ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 16520
-anchor collective all_reduce algo ring radix 0 block 2M ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 14890
-anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 72.05
-anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 301.2
-anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2497
-anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 173.6
-anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 685.3
-anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6061
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6097
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 512 us 1.251
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 3.171
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 9.301
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 64K us 22.99
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 256K us 85.26
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 185.5
-anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8M us 1368
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 2.626
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 512 us 3.665
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 4.662
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 12.22
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 64K us 32.14
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 73.2
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 304.4
-anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2247
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.244
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 512 us 5.025
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 9.373
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 19.55
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 64K us 44.1
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 256K us 99.58
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 398.8
-anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8M us 3045
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 6.931
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 512 us 8.177
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 12.12
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 23.91
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 64K us 48.62
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 256K us 119.8
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 566.5
-anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8M us 4695
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 7.707
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 512 us 12.4
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 17.7
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 31.12
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 64K us 63.12
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 188.7
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 774.7
-anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6235
-anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 105.8
-anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 307.2
-anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2701
-anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 993.3
-anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 7911
-anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 229.2
-anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 795.3
-anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 6761
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 11.28
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 512 us 11.8
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 14.98
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 23.72
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 64K us 51.95
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 256K us 124.3
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 470
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8M us 3796
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 26.15
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 512 us 16.86
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 28.64
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 145.9
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 64K us 756.3
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 256K us 4104
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 15880
-anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8M us 105900
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 256K us 98.47
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 357.7
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm bytes 8M us 2814
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 13.19
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 512 us 14.02
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 17.29
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 22.64
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 64K us 59.5
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 256K us 234.7
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 1052
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8133
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 16.51
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 512 us 17.93
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 59.99
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 264.5
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 64K us 2383
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 256K us 8516
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 31900
-anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8M us 202900
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 18.04
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 512 us 19.5
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 31.96
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 31.81
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 64K us 73.9
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 256K us 235.3
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1097
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8M us 20440
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 42.82
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 512 us 46.08
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 91.94
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 539.3
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 64K us 181900
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 256K us 13970
-anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 73450
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 35.61
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 512 us 37.57
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 57.04
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 58.73
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 64K us 123.5
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 256K us 412.1
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1946
-anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8M us 19160
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 256K us 200.4
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 940.1
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm bytes 8M us 7369
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 59.05
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 512 us 63.65
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 72.46
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 91.81
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 64K us 194.5
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 256K us 684.9
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 3166
-anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8M us 27680
-anchor collective all_reduce algo star radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 821.5
-anchor collective all_reduce algo star radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 8377
-anchor collective all_reduce algo star radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 921.3
-anchor collective all_reduce algo star radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp bytes 8M us 9404
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5222
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.242
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 57.66
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.346
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 5.422
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 74.14
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.607
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 8.186
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 156.1
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 5.793
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 12.6
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 330.7
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 12.41
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 18.43
-anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 432.8
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 6.998
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 14.57
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 192.5
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 10.49
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 131.4
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8700
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 11.24
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 16.01
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 401.2
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 6.15
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 241
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 16680
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 21.29
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 26.3
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 491
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 52.98
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 257.1
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 21670
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 30.5
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 35.09
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1007
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 9.791
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 19.47
-anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1023
-anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.454
-anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.206
-anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 57.04
-anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.834
-anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 11.75
-anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 149.9
-anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.275
-anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 15.16
-anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 217.5
-anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 16.45
-anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 41.43
-anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 329.3
-anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 27.71
-anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 70.62
-anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 581.4
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.081
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 14.96
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 188.6
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 10.41
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 131.1
-anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8654
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 28.97
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 70.39
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 582.4
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 23.18
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 96.29
-anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 9638
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 43.34
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 93.19
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 1167
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 71.23
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 194
-anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 10740
-anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 55.21
-anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 179.9
-anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 1262
-anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 91.99
-anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 374.9
-anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 2239
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.6317
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.054
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 55.36
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.692
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 11.85
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 122.3
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 6.917
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 12.56
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 219.9
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 12.34
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 21.16
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 343.1
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 22.12
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 36.92
-anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 560
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 12.4
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 17.54
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 179.1
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 15.57
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 127.7
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8744
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 24.59
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 31.52
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 466
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 21.36
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 113.3
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 14140
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 111.5
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 86.75
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 918.5
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 64.68
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 106.5
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 19330
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 56.66
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 67.75
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 837.7
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 61.93
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 72.39
-anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1112
-anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.4719
-anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.375
-anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 57.05
-anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.352
-anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 5.449
-anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 78.47
-anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 2.892
-anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 6.38
-anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 153
-anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 6.326
-anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 10.76
-anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 238.4
-anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 12.27
-anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 22.8
-anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 385
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.306
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 14.71
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 196.5
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 10.53
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 129.1
-anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8689
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 10.77
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 16.2
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 347
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 6.172
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 242.9
-anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 16680
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 15.99
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 23.11
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 498.7
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 36.23
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 386.6
-anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 26210
-anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 21.45
-anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 30.36
-anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 654
-anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 12.66
-anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 21.79
-anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1194
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5877
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.081
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 55.97
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.468
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 9.832
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 105.5
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.777
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 14.92
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 197.4
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 8.068
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 20.99
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 322.6
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 13.96
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 40.51
-anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 578.2
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 12.64
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 18.08
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 174
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 15.4
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 127.7
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8660
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 26.96
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 35.14
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 467.7
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 19.07
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 139.2
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 11180
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 52.51
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 109
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 708.3
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 59.02
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 160.6
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 18330
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 29.88
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 88.05
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 980.1
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 41.93
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 112.3
-anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1253
-anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.507
-anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 16K us 4.387
-anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 1M us 55.37
-anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.211
-anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 16K us 5.565
-anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 1M us 72.6
-anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 2.791
-anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 16K us 6.432
-anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 1M us 147.8
-anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 5.425
-anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 16K us 9.024
-anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 1M us 216.6
-anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 5.731
-anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 16K us 17.11
-anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 1M us 363.5
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.036
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 16K us 15.14
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 1M us 193.1
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 10.09
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 16K us 130.1
-anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 1M us 8731
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 11.37
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 16K us 15.52
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 1M us 373.9
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 6.114
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 16K us 240.6
-anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 1M us 16750
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 18.88
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 16K us 23.71
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 1M us 492.8
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 35.76
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 16K us 372.3
-anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 1M us 26220
-anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 24.96
-anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 16K us 32.82
-anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 1M us 873.1
-anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 29.47
-anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 16K us 40.98
-anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 1M us 1009
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5425
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 1.729
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 5.047
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.392
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.102
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 27.96
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 5.195
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 10.22
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 96.38
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 9.818
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 20.44
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 264.3
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 13.2
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 31.11
-anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 834.6
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.242
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.263
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 61.42
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 9.675
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.32
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1091
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 20.08
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 24.79
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 159.2
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 27.33
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.61
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2407
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 56.39
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 96.47
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 681.2
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 52.36
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 104.7
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 3479
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 49.86
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 67.76
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 747
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 89.63
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 126.9
-anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1812
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5206
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 1.797
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 4.825
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.13
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 5.86
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 24.9
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 3.855
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 7.686
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 28.57
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 8.092
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 18.1
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 85.13
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 10.08
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 25.75
-anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 202.9
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.351
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.255
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 61.21
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 9.659
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.32
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1101
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 20.09
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 24.96
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 150
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 28.24
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.65
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2421
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 77.31
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 99.56
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 469
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 67.69
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 106
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 4128
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 69.27
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 84.42
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 647.9
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 162.3
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 197.3
-anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1670
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5521
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 1.735
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 4.832
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.216
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 7.175
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 66.83
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.919
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 12.33
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 139.1
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 22.49
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 31.74
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 499.5
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 28.53
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 45.11
-anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 924.6
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.143
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.389
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 62.38
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 9.602
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.25
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1094
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 20.09
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 24.37
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 148.4
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 28.88
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.66
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2199
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 104.6
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 154.6
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 601.3
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 74.42
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 105.9
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 3422
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 74.58
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 96.35
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 638.6
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 171.3
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 199.8
-anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1491
-anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5229
-anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.42
-anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 8.611
-anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.674
-anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.441
-anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 24.79
-anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 5.613
-anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 10.93
-anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 72.19
-anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 9.272
-anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 21.94
-anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 197.1
-anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 14.43
-anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 39.63
-anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 455.9
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.965
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.903
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 54.44
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 11.08
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.35
-anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1091
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 21.74
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 27.2
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 129.3
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 41.91
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.52
-anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2566
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 42.11
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 37.96
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 223.1
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 53.86
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 105.2
-anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 3359
-anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 57.36
-anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 74.62
-anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 568.6
-anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 104.5
-anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 130.5
-anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1157
-anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.5366
-anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 2.385
-anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 8.577
-anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 3.608
-anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.819
-anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 25.13
-anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 4.138
-anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 8.528
-anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 35.2
-anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 9.661
-anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 17.75
-anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 129.8
-anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 13.7
-anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 27.81
-anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 291
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.852
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.893
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 56.17
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 11.19
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.34
-anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1099
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 21.61
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 27.09
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 126.2
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 41.81
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.58
-anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2399
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 45.45
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 40.94
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 452.2
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 72.63
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 106.7
-anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 4213
-anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 79.22
-anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 95.99
-anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 576
-anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 144.3
-anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 173
-anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1168
-anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 8 us 0.4896
-anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 4K us 1.747
-anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm bytes 128K us 4.805
-anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 8 us 4.112
-anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 4K us 6.873
-anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm bytes 128K us 42.36
-anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 8 us 7.108
-anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 4K us 12.81
-anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm bytes 128K us 68.23
-anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 8 us 18.46
-anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 4K us 28.55
-anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm bytes 128K us 199.7
-anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 8 us 22.9
-anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 4K us 39.45
-anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm bytes 128K us 363.2
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 8 us 7.477
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 4K us 9.792
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp bytes 128K us 55.09
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 8 us 9.493
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 4K us 35.28
-anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp bytes 128K us 1090
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 8 us 19.75
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 4K us 24.85
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp bytes 128K us 115.1
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 8 us 41.04
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 4K us 70.42
-anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp bytes 128K us 2202
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 8 us 38.09
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 4K us 45.83
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp bytes 128K us 229.3
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 8 us 72.04
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 4K us 108.2
-anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp bytes 128K us 3341
-anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 8 us 79.32
-anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 4K us 93.08
-anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp bytes 128K us 486.8
-anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 128.1
-anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 173.5
-anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 938.3
+anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 56.43
+anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 249.2
+anchor collective all_reduce algo binary_blocks radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2196
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6362
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.129
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.445
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.511
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 13.13
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 54.51
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 185.6
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1252
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.762
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 3.667
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 5.917
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.89
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 37.06
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 103.2
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 311.9
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2884
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.981
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 9.803
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.32
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 19.89
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 40.76
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 101.3
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 374.3
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3609
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 11.72
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 15.35
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 26.44
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 35.59
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 64.3
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 163.1
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 589.9
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6350
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 14.75
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 27.61
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 40.57
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 68.22
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 71.84
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 186.3
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 842.1
+anchor collective all_reduce algo binary_blocks radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8139
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 161.3
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1188
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 462.3
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3824
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 899.1
+anchor collective all_reduce algo binary_blocks radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7989
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 152.1
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1156
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.32
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 13.72
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 17.64
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 20.12
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 35.13
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 117.3
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 376.9
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3647
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 18.23
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 28.51
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 26.91
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 132.6
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 532.5
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2193
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8812
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70660
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 26.13
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 27.44
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 31.68
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 46.9
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 57.62
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 213.1
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 778.3
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8574
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 31.11
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 38.55
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 46.19
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 195.7
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 860.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 4161
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 18150
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 147900
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 26.32
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 39.78
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 43.09
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 57.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 94.65
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 165.5
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 737.5
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 18700
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 69.07
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 159.7
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 127.9
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 162.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 876.7
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3403
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 13840
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 55.53
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 84.45
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 99.69
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 110.1
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 154.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 375.8
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1530
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 16450
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 74.19
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 200.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 207.2
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 224.1
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 264.5
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 626.5
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2230
+anchor collective all_reduce algo binary_blocks radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 27540
+anchor collective all_reduce algo binary_blocks radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3822
+anchor collective all_reduce algo binary_blocks radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8935
+anchor collective all_reduce algo binary_blocks radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3621
+anchor collective all_reduce algo binary_blocks radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9363
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.4052
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 0.7815
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.051
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.325
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 17.41
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 69.22
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 280.5
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2258
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.9
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.04
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.604
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 21.27
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 57.73
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 168.6
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 843.7
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6943
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.162
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.377
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.766
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 14.81
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 45.89
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 204.7
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 979
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6864
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.605
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 11.07
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 19.69
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 43.94
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 110.9
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 592.3
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 2728
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 17710
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.67
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 18.62
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 26.05
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 54.7
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 174.1
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 921.6
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 3407
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 25080
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.44
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 7.489
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 10.61
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 14.08
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 35.03
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 120.4
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 619.1
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 5346
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 7.834
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 8.75
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 17.88
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 126.2
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 541.7
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2206
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8855
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 73030
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 17.49
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 21.66
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 23.23
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 37.76
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 108.2
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 377.2
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2907
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 14860
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 28.27
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 38.12
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 35.89
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 269.1
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1420
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 6316
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 22540
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 192300
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 24.5
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 20.09
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 34.18
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 50.91
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 74.16
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 264.9
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1282
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 24450
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 54.46
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 52.94
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 69
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 2577
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 1054
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 4630
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 19260
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 51.22
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 54.41
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 74.77
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 101.1
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 186.3
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 706.1
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 5858
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 34140
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 93.27
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 91.51
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 137
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 130.9
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 325.5
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1329
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 5808
+anchor collective all_reduce algo binary_blocks_whole radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 60940
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 85.94
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 388.2
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3286
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 152.2
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 704.4
+anchor collective all_reduce algo binary_tree radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6176
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6093
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.222
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 3.127
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 8.902
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 23.1
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 81.88
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 198.1
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1363
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.52
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.071
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 5.472
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.02
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 33.52
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 69.81
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 315.9
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2349
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.805
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 7.856
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 10.64
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 17.78
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 46.74
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 84.77
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 405.4
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3053
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.405
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 13.56
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 15.21
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 31.6
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 60.43
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 163.2
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 614.7
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5142
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 19.65
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 17.2
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 20.86
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 31.94
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 61.91
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 133.7
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 702.4
+anchor collective all_reduce algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6191
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 126.2
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 470.2
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3802
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 219
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 861.3
+anchor collective all_reduce algo binary_tree radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 9415
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 11.39
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 12.12
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 14.58
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 23.66
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 58.65
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 129.8
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 464
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3700
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 16.18
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 15.75
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 27.5
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 135
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 761.1
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 4087
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 16540
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 86610
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.43
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.08
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 16.09
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 24.01
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 56.96
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 213.1
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 910.6
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7913
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 17.19
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 18.23
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 37.77
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 263.2
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1720
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 8511
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 32730
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 181100
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 142.8
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 528.9
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4894
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 20.17
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 20.79
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 26.15
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 35.43
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 2766
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 186.7
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 839.2
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 41300
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 52.74
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 52.95
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 85.46
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 43280
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 2250
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 14110
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 39020
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 34.39
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 36.3
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 44.13
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 57.86
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 120.8
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 370.2
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1687
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 16740
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 181.4
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 885.6
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 7389
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 82.11
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 72.64
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 85.07
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 127.8
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 201.5
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 540.2
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2145
+anchor collective all_reduce algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 19220
+anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 87.88
+anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 326.5
+anchor collective all_reduce algo circulant radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2760
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6327
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.209
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.602
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.434
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 14.82
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 50.88
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 160.8
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1387
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.878
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.417
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.921
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 13.27
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 35.22
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 87.76
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 342.9
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2879
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 8.521
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 11.97
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 15.76
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 24.85
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 58.43
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 139.8
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 436.1
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3685
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 10.23
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 23.96
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 33.57
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 62.84
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 73.05
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 195.2
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 651.2
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5808
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 24.61
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 42.88
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 49.15
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 79.21
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 120.2
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 285.9
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1290
+anchor collective all_reduce algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 9097
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 9123
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 71040
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 289.7
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2751
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 827.9
+anchor collective all_reduce algo circulant radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7613
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.81
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.4
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 17.11
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 21.22
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 34.15
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 117.5
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 403.1
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3635
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 16.24
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 19.01
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 26.87
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 133
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 536.1
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2191
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8763
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70840
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 315
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2677
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 27.65
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 40.52
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 45.03
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 51.47
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 72.87
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 232.6
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 759.1
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7391
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 31.33
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 49.49
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 52.85
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 170.7
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 717.5
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 3232
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 12460
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 109300
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 47.53
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 49.59
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 63.11
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 69.98
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 101.6
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 276.8
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 880
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 16270
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 79.12
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 110.1
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 71790
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 195.3
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 3523
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3408
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 186100
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 62.57
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 133.6
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 140.6
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 152.3
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 188.3
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1030
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1429
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 17040
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 125.9
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 243.5
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 308.8
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 309.3
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 394.7
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 835.9
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2400
+anchor collective all_reduce algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 90250
+anchor collective all_reduce algo circulant radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 74080
+anchor collective all_reduce algo circulant radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 13210
+anchor collective all_reduce algo circulant radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 73270
+anchor collective all_reduce algo circulant radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7543
+anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 87.11
+anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 323.2
+anchor collective all_reduce algo direct radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2476
+anchor collective all_reduce algo direct radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 349.2
+anchor collective all_reduce algo direct radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2949
+anchor collective all_reduce algo direct radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 528
+anchor collective all_reduce algo direct radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4351
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6514
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.128
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.446
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.515
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 13.75
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 51.86
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 161.5
+anchor collective all_reduce algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1261
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.328
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.354
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.203
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 34.7
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 90.74
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 269.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2589
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.005
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 7.987
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 10.29
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 17.06
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 37.97
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 95.45
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 366.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2940
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.441
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 17.03
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 19.83
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 40.72
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 73.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 133.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 504.8
+anchor collective all_reduce algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4280
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 11.69
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 28.87
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 32.64
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 43.21
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 91.25
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 176.4
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 754
+anchor collective all_reduce algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5818
+anchor collective all_reduce algo direct radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 9073
+anchor collective all_reduce algo direct radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 71420
+anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 262.4
+anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2497
+anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 882.4
+anchor collective all_reduce algo direct radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7694
+anchor collective all_reduce algo direct radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 317.3
+anchor collective all_reduce algo direct radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3004
+anchor collective all_reduce algo direct radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 494.7
+anchor collective all_reduce algo direct radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4930
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 14.13
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 13.63
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 15.98
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 20.22
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 35.86
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 109.8
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 371
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3681
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 18.33
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 18.47
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 33
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 131.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 541.1
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2185
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8761
+anchor collective all_reduce algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 72470
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 317.5
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2518
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 27.49
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 40.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 42.61
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 53.39
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 65.54
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 181.3
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 707.5
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7951
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 35.28
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 47.72
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 51.28
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 170.4
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 721.4
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 3307
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 12070
+anchor collective all_reduce algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 103600
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 336.8
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2886
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 39.74
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 1235
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 62.6
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 89.85
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 109.5
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 232.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 805.6
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 18060
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 77.89
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 143.2
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 22200
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 212.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 3783
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3815
+anchor collective all_reduce algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 108900
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 516.9
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4230
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 71.62
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 200.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 196.4
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 170.1
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 225.6
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 462.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1501
+anchor collective all_reduce algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 17870
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 147.5
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 363.1
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 381.7
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 406.6
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 501.1
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 859.5
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2462
+anchor collective all_reduce algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 28600
+anchor collective all_reduce algo direct radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70430
+anchor collective all_reduce algo direct radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7759
+anchor collective all_reduce algo direct radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 74100
+anchor collective all_reduce algo direct radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7487
+anchor collective all_reduce algo double_tree radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 375
+anchor collective all_reduce algo double_tree radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3112
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.7623
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.465
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 3.192
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 7.951
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 19.99
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 80.91
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 190.5
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1413
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.493
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 9.779
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 14.03
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 19.73
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 46.97
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 110.1
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 387.1
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3011
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.977
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 14.36
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 18.67
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 25.47
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 60.42
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 154.8
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 515.3
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4662
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 13.07
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 32.34
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 48.53
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 46.73
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 104.3
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 231.2
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 732.8
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6496
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 19.96
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 60.11
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 67.67
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 80.26
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 128.8
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 286.8
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1087
+anchor collective all_reduce algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8831
+anchor collective all_reduce algo double_tree radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 359.6
+anchor collective all_reduce algo double_tree radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2944
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 21.88
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 23.26
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 24.73
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 30.75
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 50.67
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 143.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 420.9
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3839
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 34.68
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 22.67
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.65
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 133.2
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 611.2
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 3073
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 14490
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 84490
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 484.4
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3643
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 28.82
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 57.95
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 58.84
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 70.25
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 95.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 242.5
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 863.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7593
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 45.37
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 82.3
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 69.65
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 192.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 919.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 4952
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 18380
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 131000
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 45.5
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 87.14
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 78.73
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 93.75
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 131.3
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 283.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1087
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 22990
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 133.2
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 176.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 189.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 326.4
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 1306
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 5425
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 24700
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 74.24
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 215.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 229.3
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 229.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 275.9
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 449.6
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1537
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 21930
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 128.5
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 326.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 361.7
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 401.8
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 515.8
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 809.1
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2195
+anchor collective all_reduce algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 22740
+anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 53.73
+anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 263.6
+anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2010
+anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 440.1
+anchor collective all_reduce algo halving_doubling radix 0 block 64K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3403
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6477
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.185
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.657
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.427
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 14.1
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 54.56
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 194.9
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1257
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.553
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 6.356
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 8.224
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 10.39
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 37.2
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 123.3
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 412.4
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3224
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.314
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 11.69
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.09
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 18.43
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 38.56
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 99.89
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 397.6
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3397
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 15.04
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 15.06
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 25.62
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 46.24
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 59.51
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 171
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 784.9
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6931
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 16.29
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 27.15
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 34.55
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 50.85
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 71.58
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 187.3
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 929
+anchor collective all_reduce algo halving_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8010
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 157.4
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1122
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 891.3
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7993
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 428.6
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3444
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 17190
+anchor collective all_reduce algo halving_doubling radix 0 block 256K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 18960
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 149.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1129
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 14.36
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.41
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 15.5
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 22.02
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 34.85
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 118.1
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 389.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3634
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 21.94
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 16.69
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 27.51
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 133.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 543.9
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2192
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8768
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70760
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 18.03
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 18.85
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 21.46
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 27.29
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 62.52
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 259.2
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 784
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8506
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 38.96
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 34.15
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 48.48
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 263.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1425
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 7348
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 29490
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 209300
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 364.8
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3551
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 23.11
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 41.97
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 47.75
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 77.69
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 80.5
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 168.3
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 792.3
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 22760
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 90.41
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 124.8
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 145.9
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 165.7
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 753.2
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3428
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 14320
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 52.33
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 66.85
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 89.69
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 91.94
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 130.8
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 346.1
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1691
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 19940
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 87.79
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 196.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 214.4
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 230.3
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 277.9
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 637.1
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2339
+anchor collective all_reduce algo halving_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 25980
+anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9386
+anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9379
+anchor collective all_reduce algo halving_doubling radix 0 block 1M ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 20510
+anchor collective all_reduce algo halving_doubling radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8799
+anchor collective all_reduce algo halving_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7522
+anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 52.43
+anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 284
+anchor collective all_reduce algo hierarchical radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2133
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6291
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.061
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.536
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.428
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 13.26
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 53.23
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 203.5
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1310
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.982
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 6.659
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 8.255
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 11.36
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 36.01
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 109.5
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 424.5
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3060
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.34
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 8.048
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 10.01
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 14.02
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 38.34
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 105.5
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 423.5
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3432
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 11.43
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 16.07
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 23.49
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 34.71
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 72.01
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 208
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 807.2
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6496
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 14.96
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 31.09
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 35.82
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 43.36
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 87.02
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 202.8
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 855.8
+anchor collective all_reduce algo hierarchical radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8137
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 168.9
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1255
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 426.5
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3737
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8792
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70450
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 842.4
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8094
+anchor collective all_reduce algo hierarchical radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2024
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 156.8
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1069
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.79
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 15.75
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 19.63
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 35.59
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 108.2
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 369.8
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3707
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 17.02
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 20.67
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 26.55
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 133.2
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 544.7
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2190
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8791
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70650
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 18.39
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 18.9
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 22.33
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 29.95
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 61.61
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 204.8
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 870.7
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8111
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 36.61
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 32.9
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 57.85
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 236.7
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1434
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 7343
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 29370
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 204700
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 23.75
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 25.03
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 26.85
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 33.87
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 61.34
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 3419
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 721.8
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 17220
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 80.78
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 69.26
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 100.6
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 226.1
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 1492
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 6809
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 27900
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 55.14
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 76.42
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 97.06
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 93.26
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 141.9
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 362.2
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1572
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 20110
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 120.7
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 156.4
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 159.5
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 174.8
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 229.6
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 592.4
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2077
+anchor collective all_reduce algo hierarchical radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 29110
+anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3733
+anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 71530
+anchor collective all_reduce algo hierarchical radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9305
+anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3799
+anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 71380
+anchor collective all_reduce algo hierarchical radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9157
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6608
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.114
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.421
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.74
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 13.16
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 50.88
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 142.4
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1285
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.519
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 7.036
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 8.912
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 14.47
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 35.44
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 96.58
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 353.9
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3436
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.324
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 9.573
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 11.48
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 18.58
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 41.32
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 97.81
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 397.9
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3541
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 11.33
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 23.15
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 24.34
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 44.8
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 82.25
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 200.2
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 780.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5838
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 17.28
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 39.45
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 53.45
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 103.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 85.88
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 297.3
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 766.2
+anchor collective all_reduce algo hierarchical_shards radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 9542
+anchor collective all_reduce algo hierarchical_shards radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 421.9
+anchor collective all_reduce algo hierarchical_shards radix 0 block 256K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3754
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 14.21
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.35
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 16.04
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 20.52
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 34.52
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 111.1
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 385.5
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3682
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 15.15
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 18.99
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 27.18
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 131.4
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 546
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2189
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8769
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 72220
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 18.76
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 38.29
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 41.19
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 48.32
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 78.8
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 230.8
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 735.8
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8760
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 34.71
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 57.55
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 73.39
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 196.6
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 852.4
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 4558
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 21090
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 128300
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 29.95
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 42.15
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 50.58
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 1668
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 72.94
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 174.1
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 752.3
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9770
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 68.79
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 107.9
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 144.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 165.9
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 779.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3324
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 17620
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 53.93
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 120.1
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 150.2
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 150.3
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 181.6
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 373.4
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1373
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 15270
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 120.6
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 277.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 287.5
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 296.2
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 403.2
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 689.7
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1966
+anchor collective all_reduce algo hierarchical_shards radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 23040
+anchor collective all_reduce algo hierarchical_shards radix 0 block 1M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3652
+anchor collective all_reduce algo hierarchical_shards radix 0 block 2M ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3483
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 74.89
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 305.8
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2547
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 114.5
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 525.6
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4338
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 109.3
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 736.9
+anchor collective all_reduce algo knomial radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5743
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5919
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.294
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 3.267
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 8.671
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 22.95
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 83.26
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 184.8
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1362
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.796
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.364
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 5.116
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.37
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 32.63
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 72.95
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 353.6
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2433
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.435
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.17
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 8.807
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 17.62
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 43.03
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 112.3
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 356.3
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2964
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.941
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 11.09
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 15.6
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 24.78
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 56.97
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 112.5
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 529.4
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4621
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 13.62
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 15.99
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 26.91
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 31.64
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 61.3
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 139
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 903.8
+anchor collective all_reduce algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5943
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 90.39
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 382.6
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2758
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 191.7
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 663.5
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4929
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 148.2
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 833.2
+anchor collective all_reduce algo knomial radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6165
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 11.58
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 12.88
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 15.61
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 24.44
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 56.96
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 123.6
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 485.9
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3663
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 18.73
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 18.86
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 22.6
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 124.8
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 746.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 4089
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 16110
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 90920
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 98.94
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 341.7
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3148
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.79
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.32
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 16.61
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 22.11
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 64.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 191.9
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 934
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8182
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 16.56
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 18.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 29.9
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 263.7
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1723
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 8556
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 32630
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 189400
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 17.84
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 19.46
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 23.01
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 29.65
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 1015
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 247.7
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1086
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 19050
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 38.17
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 41.8
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 92.72
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 537.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 78310
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 15100
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 78870
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 179.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 651.3
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 7003
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 27.43
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 29.21
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 40.66
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 51.36
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 102
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 361.6
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1646
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 17640
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 219.7
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 853.5
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8300
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 57.35
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 58.35
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 62.63
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 88.9
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 184.4
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 554.7
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2332
+anchor collective all_reduce algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 18430
+anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 117.2
+anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 571.3
+anchor collective all_reduce algo knomial radix 3 block 64K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4044
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.766
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.753
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 9.127
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 18.44
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 42.41
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 99.43
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 343
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2838
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 8.985
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 12.73
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 15.14
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 24.03
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 52.98
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 95.89
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 478.8
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4060
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 14.04
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 16.74
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 25.79
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 42.42
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 68.52
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 228.6
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 934.4
+anchor collective all_reduce algo knomial radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 7799
+anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 143.3
+anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 634.4
+anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5022
+anchor collective all_reduce algo knomial radix 3 block 256K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1717
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 23.46
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 19.78
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 861.7
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 30.99
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 72.5
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 248.2
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1158
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 20470
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 40.62
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 41.41
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 89.09
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 9521
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 4300
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 15500
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 67070
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 146.9
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 665.1
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5685
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 35.51
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 34.21
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 46.02
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 60.87
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 99.13
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 303.3
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1326
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 13260
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 69.98
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 72.08
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 89.53
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 99.41
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 196.1
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 685.3
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2555
+anchor collective all_reduce algo knomial radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 24250
+anchor collective all_reduce algo knomial radix 3 block 1M ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1325
+anchor collective all_reduce algo knomial radix 3 block 2M ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1341
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.3834
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 0.8128
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.012
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.8
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 16.97
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 71.72
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 256.8
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2206
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.016
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 2.03
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 4.324
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 15.68
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 48.15
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 166.3
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 704.7
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 5025
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.052
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.239
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.082
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 23.75
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 54.71
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 222.3
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 794.5
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6562
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.828
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 7.505
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.77
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 38.48
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 79.67
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 370.7
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1556
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 11760
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.218
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 11.29
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 19.42
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 43.7
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 117.6
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 584.5
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 2931
+anchor collective all_reduce algo one_shot radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 18840
+anchor collective all_reduce algo one_shot radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8734
+anchor collective all_reduce algo one_shot radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70500
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.16
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 7.61
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.608
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 14.04
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 36.12
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 119.3
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 607.1
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 5429
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 8.255
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 9.494
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 13.46
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 129.9
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 556.9
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2185
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8801
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70490
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 20.87
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 23.35
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 23.57
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 34.78
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 91.67
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 393
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1863
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 15490
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 22.8
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 21.94
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 41.93
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 258.6
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1143
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 5114
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 19450
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 148600
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 31.29
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 28.89
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 36.64
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 47.7
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 146
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 413.8
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1952
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 40310
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 67.92
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 90.47
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 104.5
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 532
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 2343
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 9189
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 32330
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 75.25
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 81.09
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 118.3
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 182.9
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 343.3
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1140
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 7442
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 54850
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 196.1
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 205
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 230.6
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 341.2
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 955.1
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 4085
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 18350
+anchor collective all_reduce algo one_shot radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 123000
+anchor collective all_reduce algo one_shot radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 9183
+anchor collective all_reduce algo one_shot radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70980
+anchor collective all_reduce algo one_shot radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8857
+anchor collective all_reduce algo one_shot radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 71920
+anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 74.98
+anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 350.5
+anchor collective all_reduce algo recursive_doubling radix 0 block 64K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2615
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.3995
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 0.7637
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.902
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 17.1
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 69.59
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 288
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2274
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.971
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 3.45
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 5.311
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 8.582
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 25.01
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 96.23
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 468.1
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3719
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.953
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.955
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.136
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 15.41
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 52.17
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 196.5
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1015
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6700
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 8.257
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 9.729
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 15.66
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 30.05
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 79.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 315.6
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1267
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 10550
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.02
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 14.67
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 30.75
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 49.29
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 165.4
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 835.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 4336
+anchor collective all_reduce algo recursive_doubling radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 24270
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 70.83
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 325.2
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2389
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8778
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70490
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 3662
+anchor collective all_reduce algo recursive_doubling radix 0 block 256K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 29870
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 71.83
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 368.7
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2663
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.57
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 8.047
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.464
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 13.48
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 35.81
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 112.6
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 637.6
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 5297
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 8.611
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 8.584
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 20.95
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 119.4
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 538.7
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2155
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 9014
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 70990
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.99
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.02
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 16.07
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 22.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 68.18
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 244.1
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 958.5
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 10290
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 18.65
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 17.23
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 30.52
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 260.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1644
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 8489
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 31080
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 174300
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 27.56
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 26.39
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 30.57
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 45.03
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 77.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 316.7
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 3467
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 14600
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 66.92
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 50
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 73.63
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 79180
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 1101
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 4769
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 19860
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 46.83
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 43.09
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 59.29
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 69.05
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 146.2
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 520.8
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2690
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 24660
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 115.1
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 99.53
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 102
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 171.6
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 334.3
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1474
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 14170
+anchor collective all_reduce algo recursive_doubling radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 54120
+anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 9718
+anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 72120
+anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 6768
+anchor collective all_reduce algo recursive_doubling radix 0 block 1M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 34710
+anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8847
+anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 72280
+anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 5065
+anchor collective all_reduce algo recursive_doubling radix 0 block 2M ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 20790
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.3974
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 0.7656
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 1.975
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.865
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 17.45
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 71.04
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 269
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2202
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 1.699
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 2.849
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 4.52
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 15.41
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 47.88
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 161.4
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 645.7
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4932
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.301
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 4.394
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.445
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 21.74
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 52
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 178.1
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 863.9
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6386
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.284
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 10.3
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 13.48
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 30.21
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 79.29
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 380.8
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1482
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 11990
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.469
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 13.71
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 24.68
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 41.92
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 142.4
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 539.3
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 2726
+anchor collective all_reduce algo recursive_multiplying radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 19110
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.102
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 7.466
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.498
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 13.99
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 37.47
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 122.5
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 645.8
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 5202
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 5.585
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 11.2
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 15.69
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 122.6
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 543.5
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2211
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8832
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 73880
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 24.03
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 25.05
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 26.21
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 39.3
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 89.43
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 341.3
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1825
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 14620
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 23.91
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 23.1
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 34.91
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 254.2
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 1187
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 5241
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 19080
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 181600
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 32.37
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 28.27
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 35.96
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 58.81
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 123.9
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 392.6
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1876
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 43810
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 7473
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 74.28
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 133.5
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 528.9
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 2193
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 8347
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 31460
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 52.45
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 55.13
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 67.46
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 93.39
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 178.1
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 707
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 3489
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 33780
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 118.2
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 119
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 150
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 189.3
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 447.9
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1470
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 7817
+anchor collective all_reduce algo recursive_multiplying radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 63580
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.069
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.17
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.065
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 16.32
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 43.36
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 194.7
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 982.4
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6670
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.089
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 9.799
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 16.85
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 30.04
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 80.26
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 363.9
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 1690
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 12880
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.68
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 15.78
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 25.46
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 53.83
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 192
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 850.1
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 3201
+anchor collective all_reduce algo recursive_multiplying radix 3 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 24640
+anchor collective all_reduce algo recursive_multiplying radix 3 block 256K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 514600
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 24.82
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 20.06
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 27.54
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 36.64
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 74.05
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 258.3
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1314
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 32250
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 48.97
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 49.91
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 70.93
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 282.3
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 1261
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 4687
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 19730
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 47.02
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 55.18
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 64.95
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 106.1
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 164.9
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 686.9
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 3254
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 36450
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 99.13
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 119.4
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 106
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 124.9
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 318.5
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 1230
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 6505
+anchor collective all_reduce algo recursive_multiplying radix 3 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 53600
+anchor collective all_reduce algo recursive_multiplying radix 3 block 1M ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 114200
+anchor collective all_reduce algo recursive_multiplying radix 3 block 2M ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 20650
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6427
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.112
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.407
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.379
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 14.11
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 52.51
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 158.3
+anchor collective all_reduce algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1286
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.339
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 6.031
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.882
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 16.32
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 35.39
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 79.48
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 344.8
+anchor collective all_reduce algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3157
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.634
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 14.12
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 16.57
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 26.62
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 52.46
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 122.6
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 420.8
+anchor collective all_reduce algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3724
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 14.08
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 30.92
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 35.35
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 66.03
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 92.2
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 202.7
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 675.1
+anchor collective all_reduce algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6003
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 28.64
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 41.93
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 66.28
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 82.33
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 166
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 319.8
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 851.5
+anchor collective all_reduce algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 8046
+anchor collective all_reduce algo ring radix 0 block 256K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 15070
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 14.03
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.58
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 15.78
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 20.57
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 34.56
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 116.7
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 387.3
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3543
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 18.6
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 19.06
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 27.06
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 131.2
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 551
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 2188
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8771
+anchor collective all_reduce algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 72450
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 29.42
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 39.58
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 43.78
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 55.41
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 82.53
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 240.1
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 695
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8020
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 48.49
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 52.02
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 51.94
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 141.4
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 723.1
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 2920
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 11720
+anchor collective all_reduce algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 94890
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 62.8
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 62.57
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 73.71
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 91.69
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 125.3
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 209.3
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 859.1
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 15280
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 6217
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 159.1
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 180.4
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 351.6
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 776.8
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 3316
+anchor collective all_reduce algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 13790
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 85.25
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 192.4
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 245.3
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 224.9
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 217.5
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 394.6
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1197
+anchor collective all_reduce algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 15580
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 201.5
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 383.5
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 405.5
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 440.1
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 506.4
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 907.6
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2737
+anchor collective all_reduce algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 21180
+anchor collective all_reduce algo ring radix 0 block 1M ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 16520
+anchor collective all_reduce algo ring radix 0 block 2M ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 14890
+anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 72.05
+anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 301.2
+anchor collective all_reduce algo star radix 0 block 64K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2497
+anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 173.6
+anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 685.3
+anchor collective all_reduce algo star radix 0 block 64K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6061
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6097
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 512 us 1.251
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 3.171
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 9.301
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 64K us 22.99
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 256K us 85.26
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 185.5
+anchor collective all_reduce algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8M us 1368
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.626
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 512 us 3.665
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 4.662
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.22
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 64K us 32.14
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 73.2
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 304.4
+anchor collective all_reduce algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2247
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.244
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 512 us 5.025
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 9.373
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 19.55
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 64K us 44.1
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 256K us 99.58
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 398.8
+anchor collective all_reduce algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8M us 3045
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.931
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 512 us 8.177
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.12
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 23.91
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 64K us 48.62
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 256K us 119.8
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 566.5
+anchor collective all_reduce algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8M us 4695
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.707
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 512 us 12.4
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 17.7
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 31.12
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 64K us 63.12
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 188.7
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 774.7
+anchor collective all_reduce algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6235
+anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 105.8
+anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 307.2
+anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2701
+anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 993.3
+anchor collective all_reduce algo star radix 0 block 256K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 7911
+anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 229.2
+anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 795.3
+anchor collective all_reduce algo star radix 0 block 256K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 6761
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 11.28
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 11.8
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 14.98
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 23.72
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 51.95
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 124.3
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 470
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 3796
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 26.15
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 512 us 16.86
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 28.64
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 145.9
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 64K us 756.3
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 256K us 4104
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 15880
+anchor collective all_reduce algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8M us 105900
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 256K us 98.47
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 357.7
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8M us 2814
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 13.19
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 14.02
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 17.29
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 22.64
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 59.5
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 234.7
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1052
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8133
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 16.51
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 512 us 17.93
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 59.99
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 264.5
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 64K us 2383
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 256K us 8516
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 31900
+anchor collective all_reduce algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8M us 202900
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 18.04
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 19.5
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 31.96
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 31.81
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 73.9
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 235.3
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1097
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 20440
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 42.82
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 512 us 46.08
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 91.94
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 539.3
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 64K us 181900
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 256K us 13970
+anchor collective all_reduce algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 73450
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 35.61
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 37.57
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 57.04
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 58.73
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 123.5
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 412.1
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1946
+anchor collective all_reduce algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 19160
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 256K us 200.4
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 940.1
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8M us 7369
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 59.05
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 512 us 63.65
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 72.46
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 91.81
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 64K us 194.5
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 256K us 684.9
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 3166
+anchor collective all_reduce algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 27680
+anchor collective all_reduce algo star radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 821.5
+anchor collective all_reduce algo star radix 0 block 1M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 8377
+anchor collective all_reduce algo star radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 921.3
+anchor collective all_reduce algo star radix 0 block 2M ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8M us 9404
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5222
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.242
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 57.66
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.346
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.422
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 74.14
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.607
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 8.186
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 156.1
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.793
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.6
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 330.7
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.41
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 18.43
+anchor collective broadcast algo binary_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 432.8
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 6.998
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 14.57
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 192.5
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 10.49
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 131.4
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8700
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 11.24
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 16.01
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 401.2
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 6.15
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 241
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 16680
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 21.29
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 26.3
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 491
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 52.98
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 257.1
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 21670
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 30.5
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 35.09
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1007
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 9.791
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 19.47
+anchor collective broadcast algo binary_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1023
+anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.454
+anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.206
+anchor collective broadcast algo chain radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 57.04
+anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.834
+anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 11.75
+anchor collective broadcast algo chain radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 149.9
+anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.275
+anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 15.16
+anchor collective broadcast algo chain radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 217.5
+anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 16.45
+anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 41.43
+anchor collective broadcast algo chain radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 329.3
+anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 27.71
+anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 70.62
+anchor collective broadcast algo chain radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 581.4
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.081
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 14.96
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 188.6
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 10.41
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 131.1
+anchor collective broadcast algo chain radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8654
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 28.97
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 70.39
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 582.4
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 23.18
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 96.29
+anchor collective broadcast algo chain radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 9638
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 43.34
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 93.19
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1167
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 71.23
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 194
+anchor collective broadcast algo chain radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 10740
+anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 55.21
+anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 179.9
+anchor collective broadcast algo chain radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1262
+anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 91.99
+anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 374.9
+anchor collective broadcast algo chain radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 2239
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.6317
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.054
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 55.36
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.692
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 11.85
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 122.3
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.917
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 12.56
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 219.9
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.34
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 21.16
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 343.1
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 22.12
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 36.92
+anchor collective broadcast algo double_tree radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 560
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 12.4
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 17.54
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 179.1
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 15.57
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 127.7
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8744
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 24.59
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 31.52
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 466
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 21.36
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 113.3
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 14140
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 111.5
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 86.75
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 918.5
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 64.68
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 106.5
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 19330
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 56.66
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 67.75
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 837.7
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 61.93
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 72.39
+anchor collective broadcast algo double_tree radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1112
+anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.4719
+anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.375
+anchor collective broadcast algo knomial radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 57.05
+anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.352
+anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.449
+anchor collective broadcast algo knomial radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 78.47
+anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.892
+anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 6.38
+anchor collective broadcast algo knomial radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 153
+anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 6.326
+anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 10.76
+anchor collective broadcast algo knomial radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 238.4
+anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 12.27
+anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 22.8
+anchor collective broadcast algo knomial radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 385
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.306
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 14.71
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 196.5
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 10.53
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 129.1
+anchor collective broadcast algo knomial radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8689
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 10.77
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 16.2
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 347
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 6.172
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 242.9
+anchor collective broadcast algo knomial radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 16680
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 15.99
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 23.11
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 498.7
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 36.23
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 386.6
+anchor collective broadcast algo knomial radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 26210
+anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 21.45
+anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 30.36
+anchor collective broadcast algo knomial radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 654
+anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 12.66
+anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 21.79
+anchor collective broadcast algo knomial radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1194
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5877
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.081
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 55.97
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.468
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 9.832
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 105.5
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.777
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 14.92
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 197.4
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 8.068
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 20.99
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 322.6
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 13.96
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 40.51
+anchor collective broadcast algo scatter_allgather radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 578.2
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 12.64
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 18.08
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 174
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 15.4
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 127.7
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8660
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 26.96
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 35.14
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 467.7
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 19.07
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 139.2
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 11180
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 52.51
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 109
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 708.3
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 59.02
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 160.6
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 18330
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 29.88
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 88.05
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 980.1
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 41.93
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 112.3
+anchor collective broadcast algo scatter_allgather radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1253
+anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.507
+anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 16K us 4.387
+anchor collective broadcast algo star radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 1M us 55.37
+anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.211
+anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 16K us 5.565
+anchor collective broadcast algo star radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 1M us 72.6
+anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 2.791
+anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 16K us 6.432
+anchor collective broadcast algo star radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 1M us 147.8
+anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.425
+anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 16K us 9.024
+anchor collective broadcast algo star radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 1M us 216.6
+anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.731
+anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 16K us 17.11
+anchor collective broadcast algo star radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 1M us 363.5
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.036
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 15.14
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 193.1
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 10.09
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 16K us 130.1
+anchor collective broadcast algo star radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 1M us 8731
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 11.37
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 15.52
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 373.9
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 6.114
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 16K us 240.6
+anchor collective broadcast algo star radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 1M us 16750
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 18.88
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 23.71
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 492.8
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 35.76
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 16K us 372.3
+anchor collective broadcast algo star radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 1M us 26220
+anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 24.96
+anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 32.82
+anchor collective broadcast algo star radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 873.1
+anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 29.47
+anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 16K us 40.98
+anchor collective broadcast algo star radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 1M us 1009
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5425
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 1.729
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 5.047
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.392
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.102
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 27.96
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.195
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 10.22
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 96.38
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.818
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 20.44
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 264.3
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 13.2
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 31.11
+anchor collective reduce_scatter algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 834.6
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.242
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.263
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 61.42
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 9.675
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.32
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1091
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 20.08
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 24.79
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 159.2
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 27.33
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.61
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2407
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 56.39
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 96.47
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 681.2
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 52.36
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 104.7
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 3479
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 49.86
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 67.76
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 747
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 89.63
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 126.9
+anchor collective reduce_scatter algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 1812
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5206
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 1.797
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 4.825
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.13
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 5.86
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 24.9
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.855
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.686
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 28.57
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 8.092
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 18.1
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 85.13
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 10.08
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 25.75
+anchor collective reduce_scatter algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 202.9
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.351
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.255
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 61.21
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 9.659
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.32
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1101
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 20.09
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 24.96
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 150
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 28.24
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.65
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2421
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 77.31
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 99.56
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 469
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 67.69
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 106
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 4128
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 69.27
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 84.42
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 647.9
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 162.3
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 197.3
+anchor collective reduce_scatter algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 1670
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5521
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 1.735
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 4.832
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.216
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 7.175
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 66.83
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.919
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.33
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 139.1
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 22.49
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 31.74
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 499.5
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 28.53
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 45.11
+anchor collective reduce_scatter algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 924.6
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.143
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.389
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 62.38
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 9.602
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.25
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1094
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 20.09
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 24.37
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 148.4
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 28.88
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.66
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2199
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 104.6
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 154.6
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 601.3
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 74.42
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 105.9
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 3422
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 74.58
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 96.35
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 638.6
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 171.3
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 199.8
+anchor collective reduce_scatter algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 1491
+anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5229
+anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.42
+anchor collective all_gather algo circulant radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 8.611
+anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.674
+anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.441
+anchor collective all_gather algo circulant radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 24.79
+anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 5.613
+anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 10.93
+anchor collective all_gather algo circulant radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 72.19
+anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.272
+anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 21.94
+anchor collective all_gather algo circulant radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 197.1
+anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 14.43
+anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 39.63
+anchor collective all_gather algo circulant radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 455.9
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.965
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.903
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 54.44
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 11.08
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.35
+anchor collective all_gather algo circulant radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1091
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 21.74
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 27.2
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 129.3
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 41.91
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.52
+anchor collective all_gather algo circulant radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2566
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 42.11
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 37.96
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 223.1
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 53.86
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 105.2
+anchor collective all_gather algo circulant radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 3359
+anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 57.36
+anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 74.62
+anchor collective all_gather algo circulant radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 568.6
+anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 104.5
+anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 130.5
+anchor collective all_gather algo circulant radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 1157
+anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.5366
+anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 2.385
+anchor collective all_gather algo direct radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 8.577
+anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 3.608
+anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.819
+anchor collective all_gather algo direct radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 25.13
+anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.138
+anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 8.528
+anchor collective all_gather algo direct radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 35.2
+anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 9.661
+anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 17.75
+anchor collective all_gather algo direct radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 129.8
+anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 13.7
+anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 27.81
+anchor collective all_gather algo direct radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 291
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.852
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.893
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 56.17
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 11.19
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.34
+anchor collective all_gather algo direct radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1099
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 21.61
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 27.09
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 126.2
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 41.81
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.58
+anchor collective all_gather algo direct radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2399
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 45.45
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 40.94
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 452.2
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 72.63
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 106.7
+anchor collective all_gather algo direct radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 4213
+anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 79.22
+anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 95.99
+anchor collective all_gather algo direct radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 576
+anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 144.3
+anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 173
+anchor collective all_gather algo direct radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 1168
+anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 8 us 0.4896
+anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 4K us 1.747
+anchor collective all_gather algo ring radix 0 block 128K ranks 2 nodes 1 cores 2 transport shm memory malloc bytes 128K us 4.805
+anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 8 us 4.112
+anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 4K us 6.873
+anchor collective all_gather algo ring radix 0 block 128K ranks 3 nodes 1 cores 2 transport shm memory malloc bytes 128K us 42.36
+anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 8 us 7.108
+anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 4K us 12.81
+anchor collective all_gather algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm memory malloc bytes 128K us 68.23
+anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 8 us 18.46
+anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 4K us 28.55
+anchor collective all_gather algo ring radix 0 block 128K ranks 6 nodes 1 cores 2 transport shm memory malloc bytes 128K us 199.7
+anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 8 us 22.9
+anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 4K us 39.45
+anchor collective all_gather algo ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm memory malloc bytes 128K us 363.2
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 7.477
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 9.792
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 55.09
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 8 us 9.493
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 4K us 35.28
+anchor collective all_gather algo ring radix 0 block 512K ranks 2 nodes 2 cores 2 transport tcp memory malloc bytes 128K us 1090
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 19.75
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 24.85
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 115.1
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 8 us 41.04
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 4K us 70.42
+anchor collective all_gather algo ring radix 0 block 512K ranks 3 nodes 3 cores 2 transport tcp memory malloc bytes 128K us 2202
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 38.09
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 45.83
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 229.3
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 8 us 72.04
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 4K us 108.2
+anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 4 cores 2 transport tcp memory malloc bytes 128K us 3341
+anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 79.32
+anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 93.08
+anchor collective all_gather algo ring radix 0 block 512K ranks 6 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 486.8
+anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 8 us 128.1
+anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 4K us 173.5
+anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp memory malloc bytes 128K us 938.3
 end

@@ -59,7 +59,8 @@ void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line)
   for (int i = 0; i < cache->nlearnt; i++) {
     const struct tt_cache_learnt *has = &cache->learnt[i];
     int is_same = has->key == line->key && has->learnt.collective == learnt->collective &&
-                  has->learnt.width == learnt->width && has->learnt.size_class == learnt->size_class;
+                  has->learnt.width == learnt->width && has->learnt.size_class == learnt->size_class &&
+                  has->learnt.memory == learnt->memory;
     if (!is_same) cache->learnt[n++] = *has;
   }
   if (n == TT_CACHE_LEARNT) memmove(&cache->learnt[0], &cache->learnt[1], (size_t)--n * sizeof cache->learnt[0]);
@@ -138,18 +139,19 @@ static int algo_find(const char *name, int collective)
 
 static int learnt_read(struct tt_cache *cache, const char *line)
 {
-  char collective[24], algo[48], middle[48], date[TT_CACHE_DATE], transport[TT_PROFILE_NAME];
+  char collective[24], memory[8], algo[48], middle[48], date[TT_CACHE_DATE], transport[TT_PROFILE_NAME];
   unsigned long long key;
   unsigned ranks, nodes, cores, width, size_class, radix, block;
   long long ns;
   int len = -1;
   int n = sscanf(line,
                  "learnt key %16llx ranks %7u nodes %7u cores %7u transport %47s collective %23s width %2u class %2u "
-                 "algo %47s middle %47s radix %5u block %10u ns %18lld date %10[0-9-]%n",
-                 &key, &ranks, &nodes, &cores, transport, collective, &width, &size_class, algo, middle, &radix,
-                 &block, &ns, date, &len);
-  if (n != 14 || len < 0 || line[len]) return 0;
-  int kind = tt_kind_find(collective);
+                 "memory %7s algo %47s middle %47s radix %5u block %10u ns %18lld date %10[0-9-]%n",
+                 &key, &ranks, &nodes, &cores, transport, collective, &width, &size_class, memory, algo,
+                 middle, &radix, &block, &ns, date, &len);
+  if (n != 15 || len < 0 || line[len]) return 0;
+  int kind = tt_kind_find(collective), of = 0;
+  while (of < TT_MEMORIES && strcmp(memory, tt_memory_names[of]) != 0) of++;
   int chosen = kind == TT_NO_COLLECTIVE ? -1 : algo_find(algo, kind);
   int between = chosen < 0 || !strcmp(middle, "-") ? -1 : algo_find(middle, kind);
   if (chosen < 0 || (between < 0 && strcmp(middle, "-") != 0) || radix > UINT16_MAX) return 0;
@@ -161,6 +163,7 @@ static int learnt_read(struct tt_cache *cache, const char *line)
       .learnt = {.collective = (uint8_t)kind,
                  .size_class = (uint8_t)size_class,
                  .width = (uint8_t)width,
+                 .memory = (uint8_t)of,
                  .ns = ns,
                  .choice = {(uint8_t)chosen, (int8_t)between, (uint16_t)radix, block}}};
   if (!tt_learnt_valid(&learnt.learnt)) return 0;
@@ -239,11 +242,12 @@ static int learnt_print(const struct tt_cache_learnt *line, char *text, size_t s
   const struct tt_learnt *learnt = &line->learnt;
   const struct tt_choice *choice = &learnt->choice;
   return snprintf(text, size,
-                  "learnt key %016llx ranks %d nodes %d cores %d transport %s collective %s width %d class %d algo %s "
-                  "middle %s radix %u block %u ns %lld date %s\n",
+                  "learnt key %016llx ranks %d nodes %d cores %d transport %s collective %s width %d class %d "
+                  "memory %s algo %s middle %s radix %u block %u ns %lld date %s\n",
                   (unsigned long long)line->key, (int)line->ranks, (int)line->nodes, (int)line->cores, line->transport,
                   tt_kinds[learnt->collective].name, learnt->width, learnt->size_class,
-                  tt_algos[choice->algo].name, choice->middle < 0 ? "-" : tt_algos[choice->middle].name, choice->radix,
+                  tt_memory_names[learnt->memory], tt_algos[choice->algo].name,
+                  choice->middle < 0 ? "-" : tt_algos[choice->middle].name, choice->radix,
                   (unsigned)choice->block_bytes, (long long)learnt->ns, line->date);
 }
 

@@ -2,11 +2,11 @@
 /* Measured corrections of pairs of ranks, and choices that jobs have learnt, kept for later communicators: one small
  * text file for each host.
  *
- *   tutti cache 4
+ *   tutti cache 5
  *   machine host NAME cpu "MODEL" cores N version 0.1.0
  *   link kind cache transport shm alpha 1 beta -1 date 2026-11-24     powers of two, as in struct tt_correction
- *   learnt key 00f0.. ranks 4 nodes 1 cores 2 transport shm collective all_reduce width 2 class 27 algo ring middle -
- *          radix 0 block 8192 ns 9 date 2026-11-24
+ *   learnt key 00f0.. ranks 4 nodes 1 cores 2 transport shm collective all_reduce width 2 class 27 memory malloc
+ *          algo ring middle - radix 0 block 8192 ns 9 date 2026-11-24
  *
  * Learnt choices, each on one line, are in the file of rank 0's host. The key stands for all on which they depend
  * beside the machine (comm/price.c): lines with other keys are of other communicators. Ranks, nodes, cores of a
@@ -23,7 +23,7 @@
 
 #include "tuner/tuner.h"
 
-#define TT_CACHE_VERSION 4
+#define TT_CACHE_VERSION 5
 #define TT_CACHE_LEARNT 128 /* the oldest go */
 #define TT_CACHE_LINES 32
 #define TT_CACHE_PATH 512

@@ -36,12 +36,15 @@ static int is_oversubscribed(int32_t nranks, int32_t nnodes, int32_t cores)
   return nranks > (int64_t)cores * nnodes;
 }
 
-/* It says something of this cluster: the same collective and transport, one node or several, oversubscribed or not. */
-static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_cluster *cluster)
+/* It says something of this cluster: the same collective, kind of memory and transport, one node or several,
+ * oversubscribed or not. */
+static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_cluster *cluster,
+                   enum tt_memory memory)
 {
   int32_t nnodes = cluster->topology->nnodes;
-  return anchor->collective == collective && strcmp(anchor->transport, tt_cluster_transport(cluster)) == 0 &&
-         (anchor->nnodes > 1) == (nnodes > 1) && tt_size_class(anchor->bytes) >= 0 &&
+  return anchor->collective == collective && anchor->memory == memory &&
+         strcmp(anchor->transport, tt_cluster_transport(cluster)) == 0 && (anchor->nnodes > 1) == (nnodes > 1) &&
+         tt_size_class(anchor->bytes) >= 0 &&
          is_oversubscribed(anchor->nranks, anchor->nnodes, anchor->cores) ==
              is_oversubscribed(cluster->nranks, nnodes, cluster->cores);
 }
@@ -49,8 +52,9 @@ static int is_akin(const struct tt_profile_anchor *anchor, int collective, const
 /* Both were measured in one cluster. */
 static int is_beside(const struct tt_profile_anchor *a, const struct tt_profile_anchor *b)
 {
-  return a->collective == b->collective && a->nranks == b->nranks && a->nnodes == b->nnodes && a->cores == b->cores &&
-         strcmp(a->transport, b->transport) == 0 && tt_size_class(a->bytes) >= 0;
+  return a->collective == b->collective && a->memory == b->memory && a->nranks == b->nranks &&
+         a->nnodes == b->nnodes && a->cores == b->cores && strcmp(a->transport, b->transport) == 0 &&
+         tt_size_class(a->bytes) >= 0;
 }
 
 /* How far from the wanted cluster, in ranks first. */
@@ -66,17 +70,28 @@ static const struct tt_profile *profile_of(const struct tt_tuning *tuning)
   return tuning->prices->profile ? tuning->prices->profile : tt_profile_shipped();
 }
 
-/* An anchor of the nearest cluster; NULL: there is none. */
-static const struct tt_profile_anchor *nearest(int collective, const struct tt_tuning *tuning)
+/* An anchor of the nearest cluster with data in that kind of memory; NULL: there is none. */
+static const struct tt_profile_anchor *nearest_in(enum tt_memory memory, int collective, const struct tt_tuning *tuning)
 {
   const struct tt_profile *profile = profile_of(tuning);
   const struct tt_profile_anchor *best = NULL;
   for (int32_t i = 0; profile && tuning->cluster && tuning->nranks > 1 && i < profile->nanchors; i++) {
     const struct tt_profile_anchor *anchor = &profile->anchors[i];
-    if (!is_akin(anchor, collective, tuning->cluster)) continue;
+    if (!is_akin(anchor, collective, tuning->cluster, memory)) continue;
     if (!best || distance(anchor, tuning->cluster) < distance(best, tuning->cluster)) best = anchor;
   }
   return best;
+}
+
+int tt_calibration_has_memory(int collective, const struct tt_tuning *tuning)
+{
+  return nearest_in(tuning->memory, collective, tuning) != NULL;
+}
+
+static const struct tt_profile_anchor *nearest(int collective, const struct tt_tuning *tuning)
+{
+  const struct tt_profile_anchor *anchor = nearest_in(tuning->memory, collective, tuning);
+  return anchor ? anchor : nearest_in(TT_MEMORY_MALLOC, collective, tuning);
 }
 
 /* ---- its anchors ---- */
@@ -307,8 +322,8 @@ const struct tt_profile_learnt *tt_calibration_learnt(int collective, uint64_t b
   const struct tt_cluster *cluster = tuning->cluster;
   for (int32_t i = 0; profile && i < profile->nlearnt; i++) {
     const struct tt_profile_anchor *is = &profile->learnt[i].is;
-    if (is->collective == collective && profile->learnt[i].element == sizeof(float) && is->nranks == tuning->nranks &&
-        is->nnodes == cluster->topology->nnodes && is->cores == cluster->cores &&
+    if (is->collective == collective && is->memory == tuning->memory && profile->learnt[i].element == sizeof(float) &&
+        is->nranks == tuning->nranks && is->nnodes == cluster->topology->nnodes && is->cores == cluster->cores &&
         strcmp(is->transport, tt_cluster_transport(cluster)) == 0 && tt_size_class(is->bytes) == tt_size_class(bytes))
       return &profile->learnt[i];
   }

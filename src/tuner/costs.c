@@ -46,6 +46,16 @@ int tt_costs_find(const struct tt_costs *costs, const struct tt_choice *choice)
   return c < costs->n ? c : -1;
 }
 
+void tt_costs_share(struct tt_costs *costs, const struct tt_costs *of)
+{
+  for (int c = 0; c < costs->n; c++) {
+    int other = 0;
+    while (other < of->n && !tt_choices_same_but_block(&of->choices[other], &costs->choices[c])) other++;
+    if (costs->curve_of[c] == c && other < of->n && of->longest[other] >= costs->longest[c])
+      costs->curves[c] = of->curves[other];
+  }
+}
+
 /* Makes the calibration before the first ratio is asked for: nothing is played where there is no choice. */
 static tuttiResult_t ratio_find(struct tt_costs *costs, int c, uint64_t bytes, int32_t lines[2], double *ratio)
 {

@@ -132,8 +132,9 @@ static void short_write(const struct tt_explained *e, char *text, size_t size)
   char name[TT_CHOICE_TEXT_BYTES], us[TT_US_BYTES], why[160];
   int others = 0;
   tt_explained_reason(e, why, sizeof why);
-  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us, %s", tt_choice_text(&e->choice, name),
-                                 tt_us_text(tt_explained_candidate(e, &e->choice)->predicted.us, us), why);
+  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us in %s memory, %s", tt_choice_text(&e->choice, name),
+                                 tt_us_text(tt_explained_candidate(e, &e->choice)->predicted.us, us),
+                                 tt_memory_names[e->tuning->memory], why);
   for (int c = 0; c < e->n && others < SHORT_OTHERS && used < size; c++) {
     if (is_block_of_another(e, c)) continue;
     used += (size_t)snprintf(text + used, size - used, "%s%s %s us", others++ ? ", " : "; others: ",

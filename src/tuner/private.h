@@ -56,15 +56,19 @@ double tt_cost_curve_us(const struct tt_cost_curve *curve, uint32_t block_bytes,
 /* ---- calibration.c: measured over played times, by choice and size class ------------- */
 
 /* The ratios of some choices of one collective, by the anchors of the prices' profile, or of the shipped one. An anchor
- * counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed (more than the
- * cores they may use) or not, as here; of several numbers of ranks the nearest counts. A choice without measurements
- * has the median of the others' ratios, and far from the measured number of ranks all ratios come near it. */
+ * counts if the kind of memory (else malloc's) and the transport are the same, and the ranks are on one node or on
+ * several, and oversubscribed (more than the cores they may use) or not, as here; of several numbers of ranks the
+ * nearest counts. A choice without measurements has the median of the others' ratios, and far from the measured number
+ * of ranks all ratios come near it. */
 struct tt_calibration;
 
 /* Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_calibration_make(struct tt_calibration **calibration, int collective,
                                   const struct tt_choice *choices, int n, const struct tt_tuning *tuning);
 void tt_calibration_destroy(struct tt_calibration *calibration); /* NULL is allowed */
+
+/* 1 if anchors of the tuning's kind of memory count for it, not those of malloc's in their place. */
+int tt_calibration_has_memory(int collective, const struct tt_tuning *tuning);
 
 /* Blocks other than its own with which this choice was measured in the cluster whose anchors count, into blocks[most];
  * how many. */
@@ -75,7 +79,7 @@ int tt_calibration_blocks(uint32_t *blocks, int most, const struct tt_choice *ch
 double tt_calibration_ratio(const struct tt_calibration *calibration, const struct tt_choice *choice, uint64_t bytes,
                             int32_t lines[2]);
 
-/* The line of the prices' profile about floats of this size class in such a cluster; NULL: there is none. */
+/* The line of the prices' profile about floats of this size class in such a cluster and memory; NULL: there is none. */
 const struct tt_profile_learnt *tt_calibration_learnt(int collective, uint64_t bytes, const struct tt_tuning *tuning);
 
 /* 1 if this is the choice. */
@@ -95,5 +99,9 @@ struct tt_costs {
   struct tt_cost_curve curves[TT_COSTS]; /* tuning is NULL: not made */
   struct tt_calibration *calibration;    /* NULL: not made */
 };
+
+/* Takes over what was played for the other kind of memory, with a tuning that is the same else and outlives both: plays
+ * do not depend on it. Before the first price. */
+void tt_costs_share(struct tt_costs *costs, const struct tt_costs *of);
 
 #endif

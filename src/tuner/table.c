@@ -98,13 +98,33 @@ static tuttiResult_t rows_make(struct tt_table_row *rows, struct tt_arms *arms, 
   return tuttiSuccess;
 }
 
-/* NULL: nothing is learnt. */
-static struct tt_arms *arms_of(struct tt_table *table, int collective, const struct tt_filters *filters,
-                               const struct tt_settings *settings)
+/* 1: settings leave the choice to prices, and ranks of such a collective can agree on more than that. */
+static int is_free(int collective, const struct tt_filters *filters, const struct tt_settings *settings)
 {
-  int row = tt_arms_row(collective);
-  int is_learnt = settings->learn != TT_LEARN_OFF && !settings->deterministic && !settings->table[0];
-  return row < 0 || !is_learnt || filters->of[collective].source ? NULL : &table->arms[row];
+  return tt_arms_row(collective) >= 0 && !settings->deterministic && !settings->table[0] &&
+         !filters->of[collective].source;
+}
+
+/* The model's rows of a collective in malloc's memory and, if is_open, in memory of tuttiMemAlloc where that was
+ * measured. */
+static tuttiResult_t collective_fill(struct tt_table *table, int collective, int is_open,
+                                     const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  int row = tt_arms_row(collective), learns = is_open && settings->learn != TT_LEARN_OFF;
+  struct tt_costs *costs = NULL, *tutti = NULL;
+  struct tt_tuning in_tutti = *tuning;
+  in_tutti.memory = TT_MEMORY_TUTTI;
+  tuttiResult_t result = tt_costs_make(&costs, collective, settings, tuning, NULL, 0);
+  if (result == tuttiSuccess)
+    result = rows_make(table->rows[collective], learns ? &table->arms[TT_MEMORY_MALLOC][row] : NULL, costs);
+  if (result == tuttiSuccess && is_open && tt_calibration_has_memory(collective, &in_tutti))
+    result = tt_costs_make(&tutti, collective, settings, &in_tutti, NULL, 0);
+  if (tutti) tt_costs_share(tutti, costs);
+  if (tutti)
+    result = rows_make(table->tutti_rows[row], learns ? &table->arms[TT_MEMORY_TUTTI][row] : NULL, tutti);
+  tt_costs_destroy(costs);
+  tt_costs_destroy(tutti);
+  return result;
 }
 
 /* The model's rows of all collectives, cut at the limits of the rules where TUTTI_ALGO says nothing. */
@@ -113,12 +133,8 @@ static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *r
 {
   tuttiResult_t result = tuttiSuccess;
   for (int collective = 0; collective < TT_COLLECTIVES && result == tuttiSuccess; collective++) {
-    struct tt_costs *costs = NULL;
     if (!tt_kinds[collective].name) continue;
-    result = tt_costs_make(&costs, collective, settings, tuning, NULL, 0);
-    if (result == tuttiSuccess)
-      result = rows_make(table->rows[collective], arms_of(table, collective, filters, settings), costs);
-    tt_costs_destroy(costs);
+    result = collective_fill(table, collective, is_free(collective, filters, settings), settings, tuning);
     if (result == tuttiSuccess && !filters->of[collective].source)
       result = tt_rules_apply(rules, table->rows[collective], collective, settings, tuning);
   }

@@ -43,11 +43,18 @@ static int arms_valid(const struct tt_arms *arms, int collective)
   return is_valid;
 }
 
+static int rows_valid(const struct tt_table_row rows[TT_TABLE_ROWS], int collective)
+{
+  int r = 0;
+  while (r < TT_TABLE_ROWS && choice_valid(&rows[r].choice, collective) && rows[r].up_to_bytes != UINT64_MAX) r++;
+  return r < TT_TABLE_ROWS && choice_valid(&rows[r].choice, collective);
+}
+
 int tt_learnt_valid(const struct tt_learnt *learnt)
 {
   return learnt->collective < TT_COLLECTIVES && tt_arms_row(learnt->collective) >= 0 &&
-         learnt->size_class < TT_SIZE_CLASSES && learnt->width < TT_WIDTHS && learnt->ns > 0 &&
-         choice_valid(&learnt->choice, learnt->collective);
+         learnt->size_class < TT_SIZE_CLASSES && learnt->width < TT_WIDTHS && learnt->memory < TT_MEMORIES &&
+         learnt->ns > 0 && choice_valid(&learnt->choice, learnt->collective);
 }
 
 int tt_table_valid(const struct tt_table *table)
@@ -57,11 +64,11 @@ int tt_table_valid(const struct tt_table *table)
     if (!tt_learnt_valid(&table->learnt[k])) return 0;
   for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
     if (!tt_kinds[collective].name) continue;
-    for (int r = 0;; r++) {
-      if (r == TT_TABLE_ROWS || !choice_valid(&table->rows[collective][r].choice, collective)) return 0;
-      if (table->rows[collective][r].up_to_bytes == UINT64_MAX) break;
-    }
-    if (tt_arms_row(collective) >= 0 && !arms_valid(&table->arms[tt_arms_row(collective)], collective)) return 0;
+    if (!rows_valid(table->rows[collective], collective)) return 0;
+    int row = tt_arms_row(collective);
+    if (tt_table_has_tutti(table, collective) && !rows_valid(table->tutti_rows[row], collective)) return 0;
+    for (int memory = 0; memory < TT_MEMORIES && row >= 0; memory++)
+      if (!arms_valid(&table->arms[memory][row], collective)) return 0;
   }
   return 1;
 }

@@ -85,7 +85,8 @@ struct tt_arms {
 struct tt_learnt {
   uint8_t collective, size_class;
   uint8_t width;  /* the logarithm of the bytes of an element of the wire type */
-  uint8_t pad[5];
+  uint8_t memory; /* enum tt_memory: of the calls' data, as ranks have agreed */
+  uint8_t pad[4];
   int64_t ns;     /* of a call; > 0 */
   struct tt_choice choice;
 };
@@ -99,7 +100,9 @@ int tt_learnt_valid(const struct tt_learnt *learnt);
  * UINT64_MAX. The same layout on all ranks: it is sent as it is. */
 struct tt_table {
   struct tt_table_row rows[TT_COLLECTIVES][TT_TABLE_ROWS];
-  struct tt_arms arms[TT_ARM_ROWS]; /* n is 0 where nothing is to be learnt */
+  struct tt_table_row tutti_rows[TT_ARM_ROWS][TT_TABLE_ROWS]; /* for calls of which ranks have agreed that their data
+                                          are in memory of tuttiMemAlloc; first up_to_bytes 0: they go by `rows` */
+  struct tt_arms arms[TT_MEMORIES][TT_ARM_ROWS]; /* n is 0 where nothing is to be learnt */
   struct tt_learnt learnt[TT_LEARNT_MOST];
   int64_t nlearnt;
 };
@@ -113,6 +116,7 @@ struct tt_tuning {
   const struct tt_prices *prices;
   int32_t lanes; /* segments under way at once; 0: as by default */
   int deterministic; /* as tt_algo_schedule has it */
+  enum tt_memory memory; /* of the data, for prices: by anchors of that kind, or of malloc's where there are none */
 };
 
 /* The shape of a choice for rank `rank` (in the order of the wire). root: -1 if the collective has none. */
@@ -167,12 +171,13 @@ tuttiResult_t tt_costs_split(struct tt_costs *costs, int c, uint64_t bytes, stru
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
-/* Fills the table for all collectives, with arms unless settings exclude learning (learn is 0, deterministic, a file of
- * rules, or, for a collective, an entry in settings->algo), and without anything remembered. settings->algo says what
- * may be chosen (algo_filter.h); settings->radix the radix of algorithms that have one, settings->segment_bytes the
- * block; settings->deterministic leaves only the tree of binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is
- * malformed or names something that does not exist (the sentence says what does), or leaves a collective nothing that
- * is legal for this number of ranks and these settings (the sentence says why, for each). */
+/* Fills the table for all collectives, with nothing remembered. Rows for memory of tuttiMemAlloc are made where that
+ * was measured, unless settings bind the choice (deterministic, a file of rules, or, for a collective, an entry in
+ * settings->algo). Arms are made unless settings exclude learning: these, or learn is 0. settings->algo says what may
+ * be chosen (algo_filter.h); settings->radix the radix of algorithms that have one, settings->segment_bytes the block;
+ * settings->deterministic leaves only the tree of binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed
+ * or names something that does not exist (the sentence says what does), or leaves a collective nothing that is legal
+ * for this number of ranks and these settings (the sentence says why, for each). */
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
                             const struct tt_tuning *tuning);
 
@@ -187,6 +192,24 @@ void tt_table_text(const struct tt_table *table, int collective, char *text, siz
 static inline const struct tt_choice *tt_table_choice(const struct tt_table *table, int collective, uint64_t bytes)
 {
   const struct tt_table_row *row = table->rows[collective];
+  while (bytes > row->up_to_bytes) row++;
+  return &row->choice;
+}
+
+/* 1: there are rows for memory of tuttiMemAlloc. */
+static inline int tt_table_has_tutti(const struct tt_table *table, int collective)
+{
+  int row = tt_arms_row(collective);
+  return row >= 0 && table->tutti_rows[row][0].up_to_bytes;
+}
+
+/* The same for data in that kind of memory on all ranks. */
+static inline const struct tt_choice *tt_table_choice_in(const struct tt_table *table, enum tt_memory memory,
+                                                         int collective, uint64_t bytes)
+{
+  if (memory == TT_MEMORY_MALLOC || !tt_table_has_tutti(table, collective))
+    return tt_table_choice(table, collective, bytes);
+  const struct tt_table_row *row = table->tutti_rows[tt_arms_row(collective)];
   while (bytes > row->up_to_bytes) row++;
   return &row->choice;
 }

@@ -80,11 +80,21 @@ static inline void buffers_free(struct call *call)
 
 #define FIRST_CALLS 1000 /* of a shape, before the first exchange */
 
-/* Shapes are learnt from their 41st call on, the same on all ranks: the first exchange comes at the 100th. */
+/* Shapes are learnt from their 41st call on, the same on all ranks: the first exchange comes at the 100th. None is made
+ * before that to agree on the kind of memory. */
 static inline void learn_soon(tuttiComm_t comm)
 {
   struct tt_learn_cell *cells = &comm->calls.learning->cells[0][0][0];
-  for (int k = 0; k < TT_ARM_ROWS * TT_WIDTHS * TT_SIZE_CLASSES; k++) cells[k].quiet = 41;
+  for (int k = 0; k < TT_ARM_ROWS * TT_WIDTHS * TT_SIZE_CLASSES; k++) {
+    cells[k].quiet = 41;
+    cells[k].is_agreed = 1;
+  }
+}
+
+/* Exchanges before the first call of a shape: 1 if there is a choice by the kind of memory. */
+static inline uint64_t exchanges_first(tuttiComm_t comm, int collective)
+{
+  return (uint64_t)tt_table_has_tutti(&comm->calls.table, collective);
 }
 
 #endif

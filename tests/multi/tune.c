@@ -119,17 +119,20 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
   return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
 }
 
-/* Every legal algorithm, all at the same sizes, as there was time for; no other one, and what they ran on; of
+/* Every legal algorithm in malloc's memory and, within the host, those of which ranks agree on the kind in that of
+ * tuttiMemAlloc, too; all at the same sizes, as there was time for; no other one, and what they ran on; of
  * all-reduce other radices and blocks, too. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
   const uint32_t block_bytes = comm->parts.transports[1]->ops->block_bytes;
-  int nradices = 0, sizes[TT_COLLECTIVES] = {0};
-  for (int a = 0; a < tt_algo_count; a++) {
-    int n = 0, collective = tt_algos[a].collective;
+  int nradices = 0, sizes[TT_MEMORIES][TT_COLLECTIVES] = {{0}};
+  int has_kinds = comm->parts.transports[1]->ops->is_same_host;
+  for (int k = 0; k < TT_MEMORIES * tt_algo_count; k++) {
+    int n = 0, memory = k / tt_algo_count, a = k % tt_algo_count, collective = tt_algos[a].collective;
     for (int32_t i = 0; i < read->nanchors; i++) {
       const struct tt_profile_anchor *anchor = &read->anchors[i];
       if (anchor->collective != collective || strcmp(anchor->algo, tt_algos[a].name)) continue;
+      if ((int)anchor->memory != memory) continue;
       RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->parts.topology.nnodes);
       RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->facts.settings.transports));
       int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != block_bytes;
@@ -139,9 +142,10 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
     }
     int is_short = collective == TT_ALL_GATHER || collective == TT_REDUCE_SCATTER || collective == TT_BROADCAST;
     if (!is_short && collective != TT_ALL_REDUCE) continue;
-    if (is_legal(self, comm, a) && !sizes[collective]) sizes[collective] = n;
-    RANKS_CHECK(n == (is_legal(self, comm, a) ? sizes[collective] : 0));
-    RANKS_CHECK(n <= (is_short ? 3 : SIZES) && sizes[collective] > 0);
+    int is_measured = memory == TT_MEMORY_MALLOC || (has_kinds && tt_arms_row(collective) >= 0);
+    if (is_legal(self, comm, a) && !sizes[memory][collective]) sizes[memory][collective] = n;
+    RANKS_CHECK(n == (is_legal(self, comm, a) ? sizes[memory][collective] : 0));
+    RANKS_CHECK(n <= (is_short ? 3 : SIZES) && (sizes[memory][collective] > 0) == is_measured);
   }
   RANKS_CHECK((nradices > 0) == (self->nranks > 3));
   return 0;

@@ -14,7 +14,7 @@
 #include "profiles/profiles.h"
 #include "profile/profile.h"
 
-#define START "tutti profile 2\n"
+#define START "tutti profile 3\n"
 #define MACHINE "machine host h cpu c cores 2 memory m kernel k\n"
 #define MEASURED "measured date d command c version v load 0.5\n"
 #define HEAD START MACHINE MEASURED
@@ -25,7 +25,7 @@
 #define REDUCE "reduce type float op sum sources 2 level L2 bytes 512K gamma_us_per_mib 14 error_percent 2\n"
 #define ANCHOR(ranks, nodes) \
   "anchor collective all_reduce algo ring radix 0 block 1K ranks " ranks " nodes " nodes \
-  " cores 2 transport shm bytes 64K us 44.1\n"
+  " cores 2 transport shm memory malloc bytes 64K us 44.1\n"
 
 static tuttiResult_t parse_bytes(struct tt_profile *p, const char *text, size_t len)
 {
@@ -117,8 +117,9 @@ static const char canonical[] =
     "reduce type half op max sources 3 level memory bytes 1M gamma_us_per_mib 20 error_percent 0\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
-    "bytes 64K us 44.1\n"
-    "anchor collective broadcast algo knomial radix 4 block 1000 ranks 8 nodes 8 cores 1 transport tcp bytes 8 us 1\n"
+    "memory malloc bytes 64K us 44.1\n"
+    "anchor collective broadcast algo knomial radix 4 block 1000 ranks 8 nodes 8 cores 1 transport tcp "
+    "memory tutti bytes 8 us 1\n"
     "end\n";
 
 static void the_canonical_text_prints_as_it_was_read(void **state)
@@ -154,6 +155,8 @@ static void the_canonical_text_prints_as_it_was_read(void **state)
   assert_string_equal(p.anchors[0].algo, "hierarchical+ring");
   assert_int_equal(p.anchors[0].block_bytes, 128 << 10);
   assert_int_equal(p.anchors[1].collective, TT_BROADCAST);
+  assert_int_equal(p.anchors[0].memory, TT_MEMORY_MALLOC);
+  assert_int_equal(p.anchors[1].memory, TT_MEMORY_TUTTI);
   free(text);
   free(again);
   tt_profile_destroy(&p);
@@ -176,13 +179,13 @@ static void what_a_person_writes_means_the_same(void **state)
 static const struct {
   const char *text, *said;
 } wrong[] = {
-    {"", "line 1: wanted 'tutti profile 2' first, not 'the end of the text'"},
-    {"\n# nothing\n", "line 3: wanted 'tutti profile 2' first, not 'the end of the text'"},
-    {"tutti\n", "line 1: wanted 'tutti profile 2' first, not 'the end of the line'"},
-    {"tutti topology 1\n", "line 1: wanted 'tutti profile 2' first, not 'topology'"},
-    {"\"tutti\" profile 1\n", "line 1: wanted 'tutti profile 2' first, not 'tutti'"},
-    {"tutti profile 1\n", "line 1: wanted version 2: measure anew with tutti tune, not '1'"},
-    {"tutti profile 2 1\n", "line 1: wanted the end of the line, not '1'"},
+    {"", "line 1: wanted 'tutti profile 3' first, not 'the end of the text'"},
+    {"\n# nothing\n", "line 3: wanted 'tutti profile 3' first, not 'the end of the text'"},
+    {"tutti\n", "line 1: wanted 'tutti profile 3' first, not 'the end of the line'"},
+    {"tutti topology 1\n", "line 1: wanted 'tutti profile 3' first, not 'topology'"},
+    {"\"tutti\" profile 1\n", "line 1: wanted 'tutti profile 3' first, not 'tutti'"},
+    {"tutti profile 2\n", "line 1: wanted version 3: measure anew with tutti tune, not '2'"},
+    {"tutti profile 3 1\n", "line 1: wanted the end of the line, not '1'"},
     {START, "line 2: wanted a line 'machine', not 'the end of the text'"},
     {START MACHINE MACHINE, "line 3: wanted one such line only, not 'machine'"},
     {HEAD MEASURED, "line 4: it says what line 3 says already: keep one of them"},
@@ -279,6 +282,7 @@ static const struct {
     {HEAD "anchor block 0", "line 4: wanted a whole number of bytes from 1 to 1G, not '0'"},
     {HEAD "anchor block 2G", "not '2G'"},
     {HEAD "anchor block inf", "not 'inf'"},
+    {HEAD "anchor memory heap", "line 4: wanted one of malloc, tutti, not 'heap'"},
     {HEAD "anchor radix 65536", "line 4: wanted a whole number from 0 to 65535, not '65536'"},
     {HEAD "anchor ranks 1048577", "line 4: wanted a whole number from 1 to 1048576, not '1048577'"},
     {HEAD LINK, "line 5: wanted a line 'end': the text is cut off; measure anew, or write that line if nothing"},
@@ -512,7 +516,7 @@ static void a_long_path_leaves_room_for_the_reason(void **state)
   FILE *in = fmemopen((void *)(uintptr_t) "tutti", 5, "r");
   assert_int_equal(tt_profile_parse(&p, in, name), tuttiInvalidArgument);
   fclose(in);
-  assert_non_null(strstr(tt_last_sentence(), "line 1: wanted 'tutti profile 2' first"));
+  assert_non_null(strstr(tt_last_sentence(), "line 1: wanted 'tutti profile 3' first"));
 }
 
 static void a_full_disk_is_told(void **state)

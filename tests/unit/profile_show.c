@@ -17,7 +17,7 @@
 #define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
 static const char sample[] =
-    "tutti profile 2\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
+    "tutti profile 3\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
     "measured date d command c version v load 0.5\nmeasured date e command c version v load 1.2\n"
     "link kind cache transport shm interface \"\" flows 1 ways 1 from 0 to inf " REST
     "link kind cache transport shm interface \"\" flows 1 ways 2 from 0 to 2K " REST
@@ -32,7 +32,11 @@ static const char sample[] =
     "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
-    "bytes 64K us 44.1\n"
+    "memory tutti bytes 64K us 44.1\n"
+    "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
+    "memory malloc bytes 8 us 4\n"
+    "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
+    "memory malloc bytes 1M us 500\n"
     "end\n";
 
 static struct tt_profile parsed(void)
@@ -68,7 +72,8 @@ static void tables_say_what_was_measured(void **state)
   has(text, "  cache  shm       -             1     2       2K        0.2    12.95        0.08      3.1       9\n");
   has(text, "  cache  shm       -            16     2      inf          0        -           0        0       0\n");
   has(text, "  float     sum           2 L1          1536    73.84        2\n");
-  has(text, "  all_reduce     hierarchical+ring                     1   64K to 64K\n");
+  has(text, "  all_reduce     hierarchical+ring                malloc      2   8 to 1M\n"
+            "  all_reduce     hierarchical+ring                tutti       1   64K to 64K\n");
   has(text, "measured  d by c, version v, load 0.5\nmeasured  e by c, version v, load 1.2: the machine was busy, ");
   has(nothing, "kernel    -\n");
   assert_null(strstr(nothing, "messages"));
@@ -139,8 +144,8 @@ static void a_cache_shows_what_is_known_and_since_when(void **state)
   text = cache_shown(&settings);
   snprintf(want, sizeof want, "  cache  shm              4            0.5   %s\n", cache.lines[0].date);
   has(text, want);
-  has(text, "  all_reduce         4     2      6 KiB     4 B   ring                            8 KiB      31.25   "
-      "2026-11-20\n");
+  has(text, "  all_reduce         4     2 malloc      6 KiB     4 B   ring                            8 KiB      "
+      "31.25   2026-11-20\n");
   free(text);
   assert_true(tt_cache_path(path, &settings));
   unlink(path);

@@ -121,6 +121,7 @@ static struct tt_cache_learnt learnt_make(int n)
       .learnt = {.collective = (uint8_t)collective,
                  .size_class = (uint8_t)(n % TT_SIZE_CLASSES),
                  .width = (uint8_t)(n % TT_WIDTHS),
+                 .memory = (uint8_t)(n % TT_MEMORIES),
                  .ns = 1 + 1000000007ll * n,
                  .choice = {(uint8_t)algo, -1, (uint16_t)(n % 5), 4096u << n % 7}}};
 }
@@ -130,7 +131,7 @@ static int same_learnt(const struct tt_cache_learnt *a, const struct tt_cache_le
   return a->key == b->key && a->ranks == b->ranks && a->nodes == b->nodes && a->cores == b->cores &&
          strcmp(a->transport, b->transport) == 0 && a->learnt.ns == b->learnt.ns &&
          a->learnt.collective == b->learnt.collective && a->learnt.size_class == b->learnt.size_class &&
-         a->learnt.width == b->learnt.width && strcmp(a->date, b->date) == 0 &&
+         a->learnt.width == b->learnt.width && a->learnt.memory == b->learnt.memory && strcmp(a->date, b->date) == 0 &&
          tt_choices_same(&a->learnt.choice, &b->learnt.choice);
 }
 
@@ -208,7 +209,7 @@ static void a_file_of_another_machine_or_version_is_ignored(void **state)
   (void)state;
   struct scene s;
   scene_make(&s);
-  check_replaced(&s, "tutti cache 4", "tutti cache 3");
+  check_replaced(&s, "tutti cache 5", "tutti cache 4");
   check_replaced(&s, "machine host ", "machine host x");
   check_replaced(&s, "cpu \"", "cpu \"x");
   check_replaced(&s, "cores ", "cores 9");
@@ -240,6 +241,7 @@ static void a_broken_file_is_ignored(void **state)
   check_replaced(&s, "collective all_reduce", "collective broadcast"); /* is not learnt */
   check_replaced(&s, "width 1", "width 5");
   check_replaced(&s, "class 1", "class 49");
+  check_replaced(&s, "memory tutti", "memory heap");
   check_replaced(&s, "algo ", "algo x");
   check_replaced(&s, "middle -", "middle x");
   check_replaced(&s, "radix 1", "radix 65536");

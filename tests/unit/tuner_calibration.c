@@ -221,6 +221,54 @@ static void a_block_is_chosen_only_where_it_was_measured_as_faster(void **state)
   tt_profile_destroy(&profile);
 }
 
+static void anchors_add_in(enum tt_memory memory, struct tt_profile *profile, const char *best)
+{
+  for (int a = 0; a < tt_algo_count; a++)
+    for (int s = 0; s < SIZES && tt_algos[a].collective == TT_ALL_REDUCE; s++) {
+      anchor_add(profile, tt_algos[a].name, 4, 4, s, strcmp(tt_algos[a].name, best) ? 500 : 250);
+      profile->anchors[profile->nanchors - 1].memory = memory;
+    }
+}
+
+/* The best choices for 64 KiB in malloc's memory and, if it has rows of its own, in that of tuttiMemAlloc. */
+static void check_kinds(const struct tt_profile *profile, const struct tt_settings *settings, const char *malloced,
+                        const char *tutti)
+{
+  struct tt_table table;
+  struct tuned tuned;
+  tuned_make(&tuned, 4, 1, "shm");
+  tuned.cluster.cores = 4;
+  tuned.prices.profile = profile;
+  assert_int_equal(tt_table_make(&table, settings, &tuned.tuning), tuttiSuccess);
+  assert_int_equal(tt_table_valid(&table), 1);
+  assert_int_equal(tt_table_has_tutti(&table, TT_ALL_REDUCE), tutti != NULL);
+  assert_int_equal(tt_table_has_tutti(&table, TT_ALL_GATHER) || tt_table_has_tutti(&table, TT_REDUCE), 0);
+  for (int memory = 0; memory < TT_MEMORIES; memory++) {
+    const struct tt_choice *choice = tt_table_choice_in(&table, (enum tt_memory)memory, TT_ALL_REDUCE, sizes[1]);
+    const struct tt_arms *arms = &table.arms[memory][tt_arms_row(TT_ALL_REDUCE)];
+    assert_string_equal(tt_algos[choice->algo].name, memory == TT_MEMORY_TUTTI && tutti ? tutti : malloced);
+    int first = arms->of[tt_size_class(sizes[1])][0], is_learnt = arms->n > 0;
+    assert_int_equal(is_learnt, settings->learn != TT_LEARN_OFF && (memory == TT_MEMORY_MALLOC || tutti));
+    assert_true(!is_learnt || tt_choices_same(&arms->choices[first - 1], choice));
+  }
+  tuned_destroy(&tuned);
+}
+
+static void each_kind_of_memory_has_its_anchors(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  struct tt_settings settings;
+  (void)state;
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  anchors_add_in(TT_MEMORY_MALLOC, &profile, "double_tree");
+  check_kinds(&profile, &settings, "double_tree", NULL);
+  anchors_add_in(TT_MEMORY_TUTTI, &profile, "ring");
+  check_kinds(&profile, &settings, "double_tree", "ring");
+  settings.learn = TT_LEARN_OFF; /* it is no matter of learning */
+  check_kinds(&profile, &settings, "double_tree", "ring");
+  tt_profile_destroy(&profile);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -230,6 +278,7 @@ int main(void)
       cmocka_unit_test(between_sizes_factors_lie_between_and_the_nearest_ranks_count),
       cmocka_unit_test(far_from_what_was_measured_choices_are_alike),
       cmocka_unit_test(the_table_takes_what_was_measured_as_fastest),
+      cmocka_unit_test(each_kind_of_memory_has_its_anchors),
       cmocka_unit_test(a_block_is_chosen_only_where_it_was_measured_as_faster),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

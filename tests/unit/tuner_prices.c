@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #define HEAD \
-  "tutti profile 2\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
+  "tutti profile 3\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
   "measured date \"\" command \"\" version 0.1.0 load 0\n"
 #define LINK(kind, transport, flows, ways, from, to, alpha, beta, overhead) \
   "link kind " kind " transport " transport " interface \"\" flows " flows " ways " ways " from " from \

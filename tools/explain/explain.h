@@ -22,6 +22,7 @@ struct tt_explain_request {
   const char *update;     /* likewise, with owners that update weights, which travel as "float", "half" or "bfloat16" in
                              place of sums; NULL: sums do */
   const char *transports; /* that join ranks, in order of preference, before those of TUTTI_TRANSPORTS; NULL: none */
+  const char *memory;     /* of the data: "malloc" or "tutti", which is that of tuttiMemAlloc; NULL: "malloc" */
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
   int deterministic;      /* as in tuttiConfig_t */

@@ -11,6 +11,14 @@
 #define NAMES_BYTES 160
 #define TRANSPORTS_MOST 16
 
+/* 0: there is none of that name. NULL: malloc's. */
+static int memory_find(const char *name, int *memory)
+{
+  *memory = TT_MEMORY_MALLOC;
+  while (name && *memory < TT_MEMORIES && strcmp(name, tt_memory_names[*memory]) != 0) ++*memory;
+  return *memory < TT_MEMORIES;
+}
+
 static tuttiResult_t request_check(const struct tt_explain_request *request)
 {
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
@@ -25,6 +33,9 @@ static tuttiResult_t request_check(const struct tt_explain_request *request)
   if (request->cores < 0 || request->cores > TT_TOPOLOGY_MAX_RANKS)
     return tt_fail(tuttiInvalidArgument, "the number of cores is %d: give 0 to %d", request->cores,
                    TT_TOPOLOGY_MAX_RANKS);
+  int memory;
+  if (!memory_find(request->memory, &memory))
+    return tt_fail(tuttiInvalidArgument, "the kind of memory is \"%.40s\": give malloc or tutti", request->memory);
   return tuttiSuccess;
 }
 
@@ -190,13 +201,16 @@ static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_
   cluster_fill(place, request, &joins);
   prices_make(place, profile[0] ? &place->profile : NULL);
   link_take(place, request);
+  int memory;
+  memory_find(request->memory, &memory);
   place->tuning = (struct tt_tuning){.nranks = place->topology.nranks,
                                      .groups = &place->arrangement.groups,
                                      .order = settings->deterministic ? NULL : place->arrangement.order,
                                      .cluster = &place->cluster,
                                      .prices = &place->prices,
                                      .lanes = (int32_t)settings->lanes,
-                                     .deterministic = (int)settings->deterministic};
+                                     .deterministic = (int)settings->deterministic,
+                                     .memory = (enum tt_memory)memory};
   return tuttiSuccess;
 }
 

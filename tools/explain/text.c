@@ -27,8 +27,9 @@ static void head_print(const struct tt_explained *e, FILE *out)
           e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)cluster->cores,
           cluster->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
   tt_explained_reason(e, why, sizeof why);
-  fprintf(out, "choice: %s in blocks of %s: %s us predicted; %s\n", tt_choice_text(&e->choice, name),
-          tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
+  fprintf(out, "choice: %s in blocks of %s: %s us predicted in %s memory; %s\n", tt_choice_text(&e->choice, name),
+          tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us),
+          tt_memory_names[e->tuning->memory], why);
 }
 
 /* The whole vector goes in one segment: longer blocks are the same. */
@@ -135,6 +136,14 @@ static void others_print(const struct tt_explained *e, FILE *out)
 
 /* ---- where numbers came from ---- */
 
+/* The kind of memory that the anchor of that line was measured in. */
+static const char *memory_of(const struct tt_profile *profile, int32_t line)
+{
+  int32_t i = 0;
+  while (i + 1 < profile->nanchors && profile->anchors[i].line != line) i++;
+  return tt_memory_names[profile->anchors[i].memory];
+}
+
 static void anchors_print(const struct tt_explained *e, FILE *out)
 {
   char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
@@ -143,7 +152,7 @@ static void anchors_print(const struct tt_explained *e, FILE *out)
   for (int c = 0; profile && c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
     if (!p->anchor_line || is_repeat(e, c)) continue;
-    if (!n++) fprintf(out, "factors came from:\n");
+    if (!n++) fprintf(out, "factors came from, in %s memory:\n", memory_of(profile, p->anchor_line));
     fprintf(out, "  %-*s %8s  %s line %d", names_width(e), tt_choice_text(&e->candidates[c].choice, name),
             tt_bytes_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
     if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(out, " and line %d", (int)p->anchor_line2);
@@ -181,8 +190,12 @@ static void origins_print(const struct tt_explained *e, FILE *out)
 static void sizes_print(const struct tt_explained *e, const struct tt_table *table, FILE *out)
 {
   char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
-  fprintf(out, "\nchoices by size%s:\n", e->wire_type == e->call->type ? "" : ", of what travels");
-  for (const struct tt_table_row *row = table->rows[e->collective];; row++) {
+  fprintf(out, "\nchoices by size%s in %s memory:\n", e->wire_type == e->call->type ? "" : ", of what travels",
+          tt_memory_names[e->tuning->memory]);
+  int is_tutti = e->tuning->memory == TT_MEMORY_TUTTI && tt_table_has_tutti(table, e->collective);
+  const struct tt_table_row *row = table->rows[e->collective];
+  if (is_tutti) row = table->tutti_rows[tt_arms_row(e->collective)];
+  for (;; row++) {
     int is_last = row->up_to_bytes == UINT64_MAX;
     fprintf(out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
             is_last ? "" : tt_bytes_text(row->up_to_bytes, size), tt_choice_text(&row->choice, name));
@@ -205,6 +218,7 @@ static void learnt_print(const struct tt_explained *e, FILE *out)
     const struct tt_learnt *learnt = &line->learnt;
     if (line->ranks != e->tuning->nranks || line->nodes != e->tuning->cluster->topology->nnodes) continue;
     if (learnt->collective != e->collective || learnt->width != width || learnt->size_class != size_class) continue;
+    if (learnt->memory != (int)e->tuning->memory) continue;
     if (!n++) fprintf(out, "\nlearnt by jobs here (TUTTI_LEARN):\n");
     fprintf(out, "  %s in blocks of %s: %s us, on %s\n",
             tt_choice_text(&learnt->choice, name), tt_bytes_text(learnt->choice.block_bytes, size),
@@ -222,7 +236,8 @@ static tuttiResult_t all_print(FILE *out, struct tt_decision *decision, const st
   const struct tt_call *call = decision->call;
   tuttiResult_t result = tt_table_make(table, settings, tuning);
   if (result != tuttiSuccess) return result;
-  decision->choice = tt_table_choice(table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
+  uint64_t bytes = call->count * tt_type_size(tt_call_wire_type(call));
+  decision->choice = tt_table_choice_in(table, tuning->memory, call->collective, bytes);
   result = tt_explained_make(&e, decision, settings, tuning);
   if (result != tuttiSuccess) return result;
   head_print(e, out);

@@ -18,7 +18,8 @@
 #define HOPELESS 4.0        /* times slower than the best of its size, */
 #define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
 
-/* The collectives that are measured, with their parts of the time. */
+/* The collectives that are measured, with their parts of the time: all in malloc's memory, and those for which ranks
+ * agree on the kind of memory (tuner/tuner.h) in that of tuttiMemAlloc, too. */
 static const struct sweep {
   int collective;
   double part;
@@ -40,6 +41,7 @@ struct point {
 
 struct trial {
   const struct sweep *sweep;
+  enum tt_memory memory;
   double end_us; /* by rank 0's clock */
   int nsizes, nchoices;
   struct tt_choice choices[CHOICES_MOST];
@@ -261,6 +263,7 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
                                      .nranks = m->facts->nranks,
                                      .nnodes = m->topology->nnodes,
                                      .cores = m->cores,
+                                     .memory = trial->memory,
                                      .bytes = trial->sweep->bytes[size],
                                      .us = us};
   snprintf(anchor.algo, sizeof anchor.algo, "%s", tt_algos[with->algo].name);
@@ -268,10 +271,12 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
   store_anchor(m, &anchor);
 }
 
-static void sweep_measure(struct measure *m, struct trial *trial, double seconds, double from)
+/* from, part: of the progress. */
+static void sweep_measure(struct measure *m, struct trial *trial, double seconds, double from, double part)
 {
   char what[64];
-  snprintf(what, sizeof what, "algorithms of %s", tt_kinds[trial->sweep->collective].name);
+  snprintf(what, sizeof what, "algorithms of %s in %s memory", tt_kinds[trial->sweep->collective].name,
+           tt_memory_names[trial->memory]);
   progress_tell(m, from, what);
   trial->end_us = now_us() + seconds * 1e6;
   choices_find(m, trial);
@@ -279,24 +284,37 @@ static void sweep_measure(struct measure *m, struct trial *trial, double seconds
   points_try(m, trial);
   blocks_try(m, trial);
   for (int round = 0; round < SAMPLES && m->left_us > 0; round++) {
-    progress_tell(m, from + trial->sweep->part * round / SAMPLES, what);
+    progress_tell(m, from + part * round / SAMPLES, what);
     round_measure(m, trial, round);
   }
-  if (trial->nsizes > 0) store_anchors_forget(m, trial->sweep->collective, trial->sweep->bytes[trial->nsizes - 1]);
+  if (trial->nsizes > 0)
+    store_anchors_forget(m, trial->sweep->collective, trial->memory, trial->sweep->bytes[trial->nsizes - 1]);
   for (int c = 0; c < trial->nchoices && !m->result; c++)
     for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
+}
+
+/* 1 if the sweep is measured in that kind of memory. */
+static int is_swept(const struct measure *m, int memory, const struct sweep *sweep)
+{
+  return m->memory[memory] && (memory == TT_MEMORY_MALLOC || tt_arms_row(sweep->collective) >= 0);
 }
 
 void anchors_measure(struct measure *m, double seconds)
 {
   struct trial *trial = tt_alloc(1, sizeof *trial);
-  double from = 0;
+  double from = 0, all = 0;
   if (!trial) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for its points"));
-  if (!m->result) memset(m->data, 0, 2 * DATA_BYTES); /* zeros, however often they are summed up */
-  for (int c = 0; c < SWEEPS && !m->result; c++) {
-    *trial = (struct trial){.sweep = &sweeps[c]};
-    sweep_measure(m, trial, seconds * sweeps[c].part, from);
-    from += sweeps[c].part;
+  for (int k = 0; k < TT_MEMORIES * SWEEPS; k++)
+    if (is_swept(m, k / SWEEPS, &sweeps[k % SWEEPS])) all += sweeps[k % SWEEPS].part;
+  for (int k = 0; k < TT_MEMORIES * SWEEPS && !m->result; k++) {
+    const struct sweep *sweep = &sweeps[k % SWEEPS];
+    if (!is_swept(m, k / SWEEPS, sweep)) continue;
+    *trial = (struct trial){.sweep = sweep, .memory = (enum tt_memory)(k / SWEEPS)};
+    m->data = m->memory[trial->memory];
+    memset(m->data, 0, 2 * DATA_BYTES); /* zeros, however often they are summed up */
+    sweep_measure(m, trial, seconds * sweep->part / all, from, sweep->part / all);
+    from += sweep->part / all;
   }
+  m->data = m->memory[TT_MEMORY_MALLOC];
   tt_free(trial);
 }

@@ -59,6 +59,7 @@ tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options
   m.progress_part = 0;
   if (!m.result) progress_tell(&m, 1, "done");
   tt_free(m.route);
-  tuttiMemFree(m.data);
+  tt_free(m.memory[TT_MEMORY_MALLOC]);
+  tuttiMemFree(m.memory[TT_MEMORY_TUTTI]);
   return m.result;
 }

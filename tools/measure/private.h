@@ -21,7 +21,8 @@ struct measure {
   uint32_t block_bytes;       /* longest by default, with the transports in use */
   int32_t cores;              /* that the ranks of a machine may use, where these are fewest to a rank */
   double left_us;             /* as of the last agree_timed */
-  char *data;                 /* 2 DATA_BYTES */
+  char *data;                 /* 2 DATA_BYTES: of one of these two */
+  char *memory[TT_MEMORIES];  /* NULL: of no account between these ranks */
   double progress_from, progress_part; /* of the whole, what the part under way makes up */
 };
 
@@ -64,7 +65,7 @@ struct pairs_of_kind {
   int32_t (*pairs)[2];
 };
 
-/* Fills m->route, m->transport, m->block_bytes, m->cores and m->data. */
+/* Fills m->route, m->transport, m->block_bytes, m->cores and m->memory; m->data is of malloc. */
 void world_find(struct measure *m);
 
 /* Finds the largest set of pairs of this kind on one node, or between two; n is 0 if there is none. pairs has room for
@@ -99,8 +100,9 @@ void store_machine(struct measure *m);
 /* Instead of all lines and points of their flow. */
 void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us);
 void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce);
-/* All of the collective up to this size that were measured with as many ranks, nodes and cores over this transport. */
-void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_bytes);
+/* All of the collective up to this size that were measured with as many ranks, nodes and cores over this transport, in
+ * this kind of memory. */
+void store_anchors_forget(struct measure *m, int collective, enum tt_memory memory, uint64_t up_to_bytes);
 void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor);
 
 #endif

@@ -155,7 +155,7 @@ void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce)
   give_up(m, tt_profile_add_reduce(profile, &made));
 }
 
-void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_bytes)
+void store_anchors_forget(struct measure *m, int collective, enum tt_memory memory, uint64_t up_to_bytes)
 {
   struct tt_profile *profile = m->profile;
   int32_t n = 0;
@@ -163,7 +163,8 @@ void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_byte
   for (int32_t i = 0; i < profile->nanchors; i++) {
     const struct tt_profile_anchor *a = &profile->anchors[i];
     if (a->collective != collective || a->bytes > up_to_bytes || a->nranks != m->facts->nranks ||
-        a->nnodes != m->topology->nnodes || a->cores != m->cores || strcmp(a->transport, m->transport) != 0)
+        a->memory != memory || a->nnodes != m->topology->nnodes || a->cores != m->cores ||
+        strcmp(a->transport, m->transport) != 0)
       profile->anchors[n++] = *a;
   }
   profile->nanchors = n;
@@ -173,7 +174,7 @@ static int anchor_same(const struct tt_profile_anchor *a, const struct tt_profil
 {
   return a->collective == b->collective && !strcmp(a->algo, b->algo) && a->radix == b->radix &&
          a->block_bytes == b->block_bytes && a->nranks == b->nranks && a->nnodes == b->nnodes &&
-         a->cores == b->cores && !strcmp(a->transport, b->transport) && a->bytes == b->bytes;
+         a->cores == b->cores && !strcmp(a->transport, b->transport) && a->memory == b->memory && a->bytes == b->bytes;
 }
 
 void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor)

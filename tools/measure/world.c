@@ -51,6 +51,14 @@ static const char *transport_of_most(const struct measure *m)
   return tt_comm_transport(m->comm, most)->name;
 }
 
+/* Peers on this transport may read memory of tuttiMemAlloc where it lies. */
+static int has_kinds(const struct measure *m)
+{
+  int t = 0;
+  while (strcmp(tt_comm_transport(m->comm, t)->name, m->transport) != 0) t++;
+  return tt_comm_transport(m->comm, t)->is_same_host;
+}
+
 static uint32_t block_bytes_find(const struct measure *m)
 {
   size_t n = (size_t)m->facts->nranks;
@@ -62,15 +70,23 @@ static uint32_t block_bytes_find(const struct measure *m)
   return longest;
 }
 
+static void tutti_allocate(struct measure *m)
+{
+  void *data = NULL;
+  (void)tuttiMemAlloc(&data, 2 * DATA_BYTES);
+  m->memory[TT_MEMORY_TUTTI] = data;
+  if (agree(m, !data) > 0 && !m->result)
+    m->result = tt_fail(tuttiSystemError, "tune: out of memory of tuttiMemAlloc on %s",
+                        data ? "another rank" : "this rank");
+}
+
 void world_find(struct measure *m)
 {
   size_t n = (size_t)m->facts->nranks;
   uint8_t *own = tt_alloc(n, 1);
   struct place place = {.kernel = tt_kernel_id()}, *places = tt_alloc(n, sizeof place);
   m->route = tt_alloc(n, n);
-  void *data = NULL;
-  (void)tuttiMemAlloc(&data, 2 * DATA_BYTES); /* as who is in a hurry has it */
-  m->data = data;
+  m->data = m->memory[TT_MEMORY_MALLOC] = tt_alloc(2, DATA_BYTES); /* as most programs have it */
   int lacks = !own || !places || !m->route || !m->data;
   if (agree(m, lacks) > 0 && !m->result)
     m->result = tt_fail(tuttiSystemError, "tune: out of memory on %s", lacks ? "this rank" : "another rank");
@@ -82,6 +98,7 @@ void world_find(struct measure *m)
     cores_count(m, places);
     m->transport = transport_of_most(m);
     m->block_bytes = block_bytes_find(m);
+    if (has_kinds(m)) tutti_allocate(m);
   }
   tt_free(own);
   tt_free(places);

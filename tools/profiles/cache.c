@@ -25,15 +25,16 @@ static void links_show(const struct tt_cache *cache, FILE *out)
 static void learnt_show(const struct tt_cache *cache, FILE *out)
 {
   char name[TT_CHOICE_TEXT_BYTES], size[2][TT_BYTES_TEXT_BYTES], us[TT_US_BYTES];
-  fprintf(out, "\nchoices that jobs have learnt (TUTTI_LEARN)\n  %-14s %5s %5s %10s %7s   %-26s %10s %10s   %s\n",
-          "collective", "ranks", "nodes", "up to", "element", "algorithm", "block", "us", "measured");
+  fprintf(out, "\nchoices that jobs have learnt (TUTTI_LEARN)\n  %-14s %5s %5s %-6s %10s %7s   %-26s %10s %10s   %s\n",
+          "collective", "ranks", "nodes", "memory", "up to", "element", "algorithm", "block", "us", "measured");
   for (int i = cache->nlearnt - 1; i >= 0; i--) {
     const struct tt_cache_learnt *line = &cache->learnt[i];
     const struct tt_learnt *learnt = &line->learnt;
-    fprintf(out, "  %-14s %5d %5d %10s %5d B   %-26s %10s %10s   %s\n", tt_kinds[learnt->collective].name,
-            (int)line->ranks, (int)line->nodes, tt_bytes_text(tt_size_class_bytes(learnt->size_class), size[0]),
-            1 << learnt->width, tt_choice_text(&learnt->choice, name),
-            tt_bytes_text(learnt->choice.block_bytes, size[1]), tt_us_text((double)learnt->ns / 1e3, us), line->date);
+    fprintf(out, "  %-14s %5d %5d %-6s %10s %5d B   %-26s %10s %10s   %s\n", tt_kinds[learnt->collective].name,
+            (int)line->ranks, (int)line->nodes, tt_memory_names[learnt->memory],
+            tt_bytes_text(tt_size_class_bytes(learnt->size_class), size[0]), 1 << learnt->width,
+            tt_choice_text(&learnt->choice, name), tt_bytes_text(learnt->choice.block_bytes, size[1]),
+            tt_us_text((double)learnt->ns / 1e3, us), line->date);
   }
 }
 
@@ -82,6 +83,7 @@ static struct tt_profile_learnt learnt_of(const struct tt_cache_learnt *line)
                                           .nranks = line->ranks,
                                           .nnodes = line->nodes,
                                           .cores = line->cores,
+                                          .memory = learnt->memory,
                                           .bytes = tt_size_class_bytes(learnt->size_class),
                                           .us = (double)learnt->ns / 1e3},
                                    .element = 1 << learnt->width};

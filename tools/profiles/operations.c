@@ -19,7 +19,7 @@ static int is_of_one_line(const struct tt_profile_anchor *a, const struct tt_pro
 {
   return a->collective == b->collective && strcmp(a->algo, b->algo) == 0 && a->radix == b->radix &&
          a->block_bytes == b->block_bytes && a->nranks == b->nranks && a->nnodes == b->nnodes &&
-         a->cores == b->cores && strcmp(a->transport, b->transport) == 0;
+         a->cores == b->cores && strcmp(a->transport, b->transport) == 0 && a->memory == b->memory;
 }
 
 static void errors_find(struct line *line, const void *const *anchors, int32_t n)
@@ -60,10 +60,10 @@ static void line_print(const void *const *anchors, int32_t n, FILE *out)
   const struct line line = line_fit(anchors, n);
   char name[TT_PROFILE_NAME + 8], block[TT_SIZE_TEXT], low[TT_SIZE_TEXT], high[TT_SIZE_TEXT];
   snprintf(name, sizeof name, first->radix ? "%s/%d" : "%s", first->algo, (int)first->radix);
-  fprintf(out, "  %-9s %5d %5d %5d  %-28s %6s %10.4g %12.4g %7.1f %7.1f %6d   %s to %s\n", first->transport,
-          (int)first->nranks, (int)first->nnodes, (int)first->cores, name, tt_size_text(first->block_bytes, block),
-          line.a_us, 1e3 * line.b_us, line.mean_percent, line.worst_percent, (int)n, tt_size_text(first->bytes, low),
-          tt_size_text(last->bytes, high));
+  fprintf(out, "  %-9s %-6s %5d %5d %5d  %-28s %6s %10.4g %12.4g %7.1f %7.1f %6d   %s to %s\n", first->transport,
+          tt_memory_names[first->memory], (int)first->nranks, (int)first->nnodes, (int)first->cores, name,
+          tt_size_text(first->block_bytes, block), line.a_us, 1e3 * line.b_us, line.mean_percent, line.worst_percent,
+          (int)n, tt_size_text(first->bytes, low), tt_size_text(last->bytes, high));
 }
 
 tuttiResult_t tt_profile_allreduce_show(const struct tt_profile *profile, FILE *out)
@@ -73,9 +73,10 @@ tuttiResult_t tt_profile_allreduce_show(const struct tt_profile *profile, FILE *
   const void **order = tt_profile_order(profile, TT_PROFILE_ANCHOR, &n);
   if (!order) return tuttiSystemError;
   if (!tt_plain_begin(&plain)) return tt_free(order), tuttiSystemError;
-  fprintf(out, "an all-reduce of m bytes takes a + b m\n  %-9s %5s %5s %5s  %-28s %6s %10s %12s %7s %7s %6s   sizes\n",
-          "transport", "ranks", "nodes", "cores", "algorithm", "block", "a us", "b ns a byte", "error %", "worst %",
-          "number");
+  fprintf(out, "an all-reduce of m bytes takes a + b m\n  %-9s %-6s %5s %5s %5s  %-28s %6s %10s %12s %7s %7s "
+               "%6s   sizes\n",
+          "transport", "memory", "ranks", "nodes", "cores", "algorithm", "block", "a us", "b ns a byte", "error %",
+          "worst %", "number");
   for (int32_t i = 0, end; i < n; i = end) {
     const struct tt_profile_anchor *first = order[i];
     for (end = i; end < n && is_of_one_line(first, order[end]);) end++;

@@ -58,37 +58,53 @@ static void reduces_show(const void *const *order, int32_t n, FILE *out)
   }
 }
 
+/* A line for those of the n anchors, all of one algorithm, that are of this kind of memory. */
+static void anchors_line(const void *const *order, int32_t n, enum tt_memory memory, FILE *out)
+{
+  char low[TT_SIZE_TEXT], high[TT_SIZE_TEXT];
+  const struct tt_profile_anchor *first = order[0];
+  uint64_t least = UINT64_MAX, most = 0;
+  int number = 0;
+  for (int32_t i = 0; i < n; i++) {
+    const struct tt_profile_anchor *anchor = order[i];
+    if (anchor->memory != memory) continue;
+    number++;
+    if (anchor->bytes < least) least = anchor->bytes;
+    if (anchor->bytes > most) most = anchor->bytes;
+  }
+  if (!number) return;
+  fprintf(out, "  %-14s %-32s %-6s %6d   %s to %s\n", tt_kinds[first->collective].name, first->algo,
+          tt_memory_names[memory], number, tt_size_text(least, low), tt_size_text(most, high));
+}
+
 /* Anchors of one algorithm stand together. */
 static void anchors_show(const void *const *order, int32_t n, FILE *out)
 {
-  char low[TT_SIZE_TEXT], high[TT_SIZE_TEXT];
-  fprintf(out, "\nanchors\n  %-14s %-32s %6s   sizes\n", "collective", "algorithm", "number");
+  fprintf(out, "\nanchors\n  %-14s %-32s %-6s %6s   sizes\n", "collective", "algorithm", "memory", "number");
   for (int32_t i = 0, end; i < n; i = end) {
     const struct tt_profile_anchor *first = order[i];
-    uint64_t least = first->bytes, most = first->bytes;
     for (end = i; end < n; end++) {
       const struct tt_profile_anchor *anchor = order[end];
       if (anchor->collective != first->collective || strcmp(anchor->algo, first->algo) != 0) break;
-      if (anchor->bytes < least) least = anchor->bytes;
-      if (anchor->bytes > most) most = anchor->bytes;
     }
-    fprintf(out, "  %-14s %-32s %6d   %s to %s\n", tt_kinds[first->collective].name, first->algo, (int)(end - i),
-            tt_size_text(least, low), tt_size_text(most, high));
+    for (int memory = 0; memory < TT_MEMORIES; memory++)
+      anchors_line(order + i, end - i, (enum tt_memory)memory, out);
   }
 }
 
 static void learnt_show(const void *const *order, int32_t n, FILE *out)
 {
   char size[2][TT_SIZE_TEXT];
-  fprintf(out, "\nchoices that jobs have learnt\n  %-14s %5s %5s %5s %-9s %8s %7s   %-26s %8s %10s   %s\n",
-          "collective", "ranks", "nodes", "cores", "transport", "up to", "element", "algorithm", "block", "us",
-          "measured");
+  fprintf(out, "\nchoices that jobs have learnt\n  %-14s %5s %5s %5s %-9s %-6s %8s %7s   %-26s %8s %10s   %s\n",
+          "collective", "ranks", "nodes", "cores", "transport", "memory", "up to", "element", "algorithm", "block",
+          "us", "measured");
   for (int32_t i = 0; i < n; i++) {
     const struct tt_profile_learnt *learnt = order[i];
-    fprintf(out, "  %-14s %5d %5d %5d %-9s %8s %5d B   %-26s %8s %10.4g   %s\n",
+    fprintf(out, "  %-14s %5d %5d %5d %-9s %-6s %8s %5d B   %-26s %8s %10.4g   %s\n",
             tt_kinds[learnt->is.collective].name, (int)learnt->is.nranks, (int)learnt->is.nnodes,
-            (int)learnt->is.cores, learnt->is.transport, tt_size_text(learnt->is.bytes, size[0]), (int)learnt->element,
-            learnt->is.algo, tt_size_text(learnt->is.block_bytes, size[1]), learnt->is.us, learnt->date);
+            (int)learnt->is.cores, learnt->is.transport, tt_memory_names[learnt->is.memory],
+            tt_size_text(learnt->is.bytes, size[0]), (int)learnt->element, learnt->is.algo,
+            tt_size_text(learnt->is.block_bytes, size[1]), learnt->is.us, learnt->date);
   }
 }
 
