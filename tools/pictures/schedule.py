@@ -176,7 +176,7 @@ class Arrows:
 
 
 class Cells:
-    """The darker, the more elements a rank sends in a round."""
+    """The stronger the colour, the more elements a rank sends in a round."""
     left, right, most_width, shades = 84, 40, 960, 24
 
     def __init__(self, data):
