@@ -56,7 +56,7 @@ TUTTI_API tuttiResult_t tuttiReduceScatterV(const void *sendbuff, void *recvbuff
  *
  * recvbuff[rdispls[r] + i] = sendbuff_r[sdispls_r[own] + i], for all ranks r and i in 0 .. recvcounts[r]-1. The r-th
  * entries of sendcounts and sdispls describe the share for rank r, those of recvcounts and rdispls the share from rank
- * r. Shares that are sent may overlap each other. There is no in place. Host memory only.
+ * r. Shares that are sent may overlap each other. There is no in place. Memory of a GPU needs a CUDA stream.
  *
  * Must match across ranks: the bytes of each share at its two ends, sendcounts[r] here and recvcounts[own] on rank r. A
  * difference is tuttiInvalidUsage on all ranks, and the sentence names both lengths. Each pair of ranks exchanges a
@@ -66,7 +66,7 @@ TUTTI_API tuttiResult_t tuttiReduceScatterV(const void *sendbuff, void *recvbuff
  *
  * Errors: as tuttiSend; tuttiInvalidArgument: an array of counts is NULL, sendcounts[own] is not recvcounts[own], a
  * count and displacement are more than memory can hold, parts of recvbuff overlap each other or sendbuff.
- * tuttiInvalidUsage: memory of a device. */
+ * tuttiInvalidUsage: memory of a device without a CUDA stream. */
 TUTTI_API tuttiResult_t tuttiAlltoAllV(const void *sendbuff, const size_t *sendcounts, const size_t *sdispls,
                                        void *recvbuff, const size_t *recvcounts, const size_t *rdispls,
                                        tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);

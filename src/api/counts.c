@@ -125,17 +125,17 @@ static tuttiResult_t host_check(const struct parts *parts)
 {
   const struct tt_device *device = tt_device_of(parts->buffer);
   if (device->host) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "%s %p is %s memory, which tuttiAlltoAllV does not take yet: copy it to host "
-                 "memory first", parts->buffer_name, parts->buffer, device->name);
+  return tt_fail(tuttiInvalidUsage, "%s %p is %s memory: give tuttiAlltoAllV a stream made by tuttiStreamFromCuda, or "
+                 "copy it to host memory first", parts->buffer_name, parts->buffer, device->name);
 }
 
-static tuttiResult_t exchange_check(struct layout *layout, const struct parts parts[2], int own)
+static tuttiResult_t exchange_check(struct layout *layout, const struct parts parts[2], int own, int is_of_host)
 {
   static const char *const names[2] = {"the part of sendbuff", "the part of recvbuff"};
   size_t totals[2];
   for (int is_out = 0; is_out < 2; is_out++) {
     tuttiResult_t result = parts_take(layout, &parts[is_out], is_out, &totals[is_out]);
-    if (result == tuttiSuccess && totals[is_out]) result = host_check(&parts[is_out]);
+    if (result == tuttiSuccess && totals[is_out] && is_of_host) result = host_check(&parts[is_out]);
     if (result != tuttiSuccess) return result;
     parts_span(layout, &parts[is_out], is_out);
   }
@@ -175,7 +175,7 @@ tuttiResult_t tuttiAlltoAllV(const void *sendbuff, const size_t *sendcounts, con
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result == tuttiSuccess) result = layout_make(&layout, tt_comm_facts(comm)->nranks, (int)type);
   if (result != tuttiSuccess) return tt_group_refuse(result);
-  result = exchange_check(&layout, parts, tt_comm_facts(comm)->rank);
+  result = exchange_check(&layout, parts, tt_comm_facts(comm)->rank, !stream || !tt_stream_is_cuda(stream));
   if (result == tuttiSuccess) {
     const struct tt_exchange exchange = {.in = sendbuff,
                                          .out = recvbuff,

@@ -149,9 +149,6 @@ static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *st
 tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
                                 const struct tt_transfer *transfer)
 {
-  if (stream && stream->is_cuda && transfer->form)
-    return tt_fail(tuttiInvalidUsage, "all-to-alls with counts are not carried out on CUDA streams yet: give them host "
-                                      "memory and no stream");
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
   if (result == tuttiSuccess) result = transfer_add(comm, stream, transfer);

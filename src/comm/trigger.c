@@ -79,8 +79,8 @@ tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
   uint64_t capture = 0;
   tuttiResult_t result = tt_trigger_check(op->comm, stream, &capture);
   if (result == tuttiSuccess && binding->shares)
-    result = tt_fail(tuttiInvalidUsage, "calls with counts are not carried out on CUDA streams yet: give them host "
-                                        "memory and no stream");
+    result = tt_fail(tuttiInvalidUsage, "all-gathers and reduce-scatters with counts are not carried out on CUDA "
+                                        "streams yet: give them no stream");
   if (result != tuttiSuccess) return result;
   trigger_set(op, stream, capture, binding->call.count != 0);
   if (!binding->call.count) { /* nothing is combined */

@@ -8,6 +8,7 @@
 #include "gpu_rank.h"
 #include "slow.h"
 #include "tutti.h"
+#include "tutti_counts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -357,6 +358,48 @@ static int messages(const struct ranks *self)
   return 0;
 }
 
+/* All-to-alls with counts: none, few, and more than the slots hold. */
+static int with_counts(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  size_t sends[RANKS], recvs[RANKS], starts[RANKS];
+  int is_host = ((const struct job *)self->argument)->mixed && self->rank == 1, rank = self->rank;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && gpu_comm_make(self, &comm) == 0);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  uint8_t *host_in = (uint8_t *)pinned(&gpu, RANKS * MOST), *host_out = (uint8_t *)pinned(&gpu, RANKS * MOST);
+  void *in = is_host ? host_in : gpu_alloc(&gpu, RANKS * MOST);
+  void *out = is_host ? host_out : gpu_alloc(&gpu, RANKS * MOST);
+  for (int round = 0; round < 7; round++) {
+    for (int p = 0; p < RANKS; p++) {
+      starts[p] = (size_t)p * MOST;
+      sends[p] = bytes_of(rank, p, round);
+      recvs[p] = bytes_of(p, rank, round);
+      for (size_t i = 0; i < sends[p]; i++) host_in[starts[p] + i] = byte_of(rank, p, round, i);
+    }
+    if (!is_host) RANKS_CHECK(gpu_copy(&gpu, in, host_in, RANKS * MOST, gpu.streams[0]) == 0);
+    RANKS_CHECK(tuttiAlltoAllV(in, sends, starts, out, recvs, starts, tuttiUint8, comm, is_host ? NULL : stream) ==
+                tuttiSuccess);
+    if (!is_host) RANKS_CHECK(gpu_copy(&gpu, host_out, out, RANKS * MOST, gpu.streams[0]) == 0);
+    RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+    for (int p = 0; p < RANKS; p++)
+      for (size_t i = 0; i < recvs[p]; i++) RANKS_CHECK(host_out[starts[p] + i] == byte_of(p, rank, round, i));
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void exchanges_with_counts_are_exact(void **state)
+{
+  struct job job = {.mixed = 0};
+  (void)state;
+  for (; job.mixed < 2; job.mixed++) {
+    gpu_environment(job.mixed ? "8" : "1", "idle", "64");
+    assert_int_equal(ranks_run_processes(RANKS, with_counts, &job, 60), 0);
+  }
+}
+
 static void collectives_are_exact(void **state)
 {
   struct job job = {.holds = 1};
@@ -527,7 +570,7 @@ int main(void)
       cmocka_unit_test(collectives_are_exact),   cmocka_unit_test(kinds_of_memory_may_differ),
       cmocka_unit_test(one_queue_is_enough),     cmocka_unit_test(operations_make_nothing),
       cmocka_unit_test(frees_may_lock_the_driver), cmocka_unit_test(messages_are_exact),
-      cmocka_unit_test(short_calls_are_cut_alike),
+      cmocka_unit_test(short_calls_are_cut_alike), cmocka_unit_test(exchanges_with_counts_are_exact),
       cmocka_unit_test(ranks_of_one_process_share_a_queue),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
