@@ -282,7 +282,7 @@ static void memory_of_last_ones_is_used_again(void **state)
   assert_int_equal(ranks_run_processes(1, last_ones, NULL, 60), 0);
 }
 
-#define SLOT 65536      /* no transport carries a chunk of half of it before the other end asks for it */
+#define SLOT (1 << 20)  /* no transport carries a chunk of half of it before the other end asks for it */
 #define CUT (12 * SLOT) /* bytes of a message that is longer than the slots of a communicator */
 
 /* Rank 0 sends and receives in one group, rank 1 one after the other. */
@@ -314,7 +314,7 @@ static int groups_differ(const struct ranks *self)
 static void groups_that_differ_are_told(void **state)
 {
   (void)state;
-  setenv("TUTTI_CUDA_SLOT_BYTES", "65536", 1);
+  setenv("TUTTI_CUDA_SLOT_BYTES", "1048576", 1);
   setenv("TUTTI_LATE_WARN_MS", "200", 1);
   assert_int_equal(ranks_run_processes(2, groups_differ, NULL, 60), 0);
   assert_int_equal(ranks_run_processes(2, groups_differ, (void *)(uintptr_t)"receives first", 60), 0);
