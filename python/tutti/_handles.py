@@ -142,15 +142,26 @@ class Handle(Held):
             yield from self._watch(asyncio.get_running_loop()).__await__()
         return self.wait()
 
+    def _event(self):
+        """A pair of an event and its descriptor, which becomes readable when the operation has ended; None: it has ended,
+        or has not started. Whoever asks gives it back (_give_event)."""
+        with _LOCK:
+            if self._stream is None or self._group is not None:
+                return None
+            pair = _take_event()
+            code = C["tuttiEventRecord"](pair[0], self._stream)
+            if code:
+                _give_event(pair)
+                raise error(code)
+            return pair
+
     async def _watch(self, loop):
         """Waits until the operation has ended, which makes the descriptor of an event readable."""
-        pair = _take_event()
+        pair = self._event()
+        if pair is None:
+            return
         ended = loop.create_future()
         try:
-            with _LOCK:
-                if self._stream is None:
-                    return
-                check(C["tuttiEventRecord"](pair[0], self._stream))
             loop.add_reader(pair[1], lambda: ended.done() or ended.set_result(None))
             try:
                 await ended

@@ -65,12 +65,21 @@ static void end_locked(struct tuttiEvent *event)
   raise_locked(event);
 }
 
-void tt_events_end_locked(struct tuttiStream *stream)
+struct tuttiEvent *tt_events_take_locked(struct tuttiStream *stream)
 {
-  while (stream->events && (!stream->first || stream->first->batch > stream->events->batch)) {
-    struct tuttiEvent *event = stream->events;
-    stream->events = event->next;
-    end_locked(event);
+  struct tuttiEvent *first = stream->events, **at = &first;
+  while (*at && (!stream->first || stream->first->batch > (*at)->batch)) at = &(*at)->next;
+  stream->events = *at;
+  *at = NULL;
+  return first;
+}
+
+void tt_events_end_locked(struct tuttiEvent *first)
+{
+  while (first) {
+    struct tuttiEvent *next = first->next;
+    end_locked(first);
+    first = next;
   }
 }
 

@@ -466,15 +466,13 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   if (stream) {
     if (result != tuttiSuccess) error_note_locked(op, result);
     leave_stream_locked(op);
-    if (stream->events) tt_events_end_locked(stream);
+    struct tuttiEvent *ended = stream->events ? tt_events_take_locked(stream) : NULL;
+    atomic_fetch_sub_explicit(&stream->pending, 1, memory_order_release); /* now it may be destroyed */
+    tt_events_end_locked(ended); /* whoever hears of one finds the stream idle */
   }
   if ((stream || is_abandoned) && !op->capture) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
-  if (is_abandoned) return;
-  if (stream) {
-    atomic_fetch_sub_explicit(&stream->pending, 1, memory_order_release);
-    return;
-  }
+  if (is_abandoned || stream) return;
   op->result = result;
   atomic_store_explicit(&op->done, 1, memory_order_release);
 }

@@ -478,8 +478,10 @@ void tt_progress_remove(struct tuttiComm *comm);
 
 /* An operation of that batch of the stream has failed. */
 void tt_events_fail_locked(struct tuttiStream *stream, uint64_t batch, tuttiResult_t code, const char *sentence);
-/* Ends the events whose operations have all left the stream. */
-void tt_events_end_locked(struct tuttiStream *stream);
+/* Takes the events whose operations have all left the stream out of its list; they are linked by `next`. */
+struct tuttiEvent *tt_events_take_locked(struct tuttiStream *stream);
+/* Ends those, or none if `first` is NULL. */
+void tt_events_end_locked(struct tuttiEvent *first);
 
 /* ---- memory.c ---- */
 

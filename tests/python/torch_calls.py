@@ -12,6 +12,7 @@ import torch.distributed as dist
 import tutti
 import tutti.torch
 from torch_ranks import run, values
+from tutti._handles import Handle
 from tutti.torch._work import UNKNOWN, Work, caller
 
 SIZE = 3
@@ -48,6 +49,30 @@ class Works(unittest.TestCase):
             other = dist.all_reduce(y, async_op=True).get_future()
             assert torch.equal(future.wait(), 2 * TOTAL) and other.wait()[0] is y
         run(SIZE, body)
+
+    def test_who_waits_for_futures_sleeps_until_one_ends(self):
+        def body(rank):
+            asked, done, store = [], Handle.done, dist.distributed_c10d._get_default_store()
+            x, y = torch.ones(2), torch.ones(2)
+            if rank:
+                store.get("go")  # rank 0 is watching
+                time.sleep(0.5)
+                dist.all_reduce(x)
+                store.get("over")
+            else:
+                Handle.done = lambda handle: asked.append(handle) or done(handle)
+                first = dist.all_reduce(x, async_op=True).get_future()
+                time.sleep(0.05)  # it is watched when another one is added
+                other = dist.all_reduce(y, async_op=True).get_future()
+                store.set("go", "1")
+                assert first.wait()[0].tolist() == [2, 2]
+                assert len(asked) < 50, len(asked)  # one that looked every millisecond would have asked 500 times
+                store.set("over", "1")
+            if rank:
+                dist.all_reduce(y)
+            else:
+                assert other.wait()[0].tolist() == [2, 2]
+        run(2, body)
 
     def test_a_callback_may_wait_for_another_future(self):
         def body(rank):

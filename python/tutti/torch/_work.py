@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Operations that go on after the call has returned, as torch.distributed has them, and who waits at once."""
+import contextlib
 import inspect
+import os
+import select
 import sys
 import threading
 import time
@@ -9,10 +12,12 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from .._handles import Handle, _give_event
 from ._tensors import put
 
 _LOCK = threading.Lock()
 _KEPT = 1024  # operations that only C++ may hold
+_LOOK_MS = 1000  # operations are looked at at least so often, whatever their events say
 _kept: dict = {}
 
 
@@ -171,10 +176,19 @@ class _Watcher:
         self._watched = []
         self._is_watching = False
         self._idle = 0  # threads that wait for the watch, or have just been started
+        self._events = {}  # of handles, with their descriptors
+        self._pipe = None  # a byte in it tells who watches that there is one more
 
     def add(self, work, future):
         with self._changed:
+            if self._pipe is None:
+                self._pipe = os.pipe()
+                os.set_blocking(self._pipe[0], False)
+                os.set_blocking(self._pipe[1], False)
             self._watched.append((work, future))
+            if self._is_watching:
+                with contextlib.suppress(BlockingIOError):  # it is full of bytes already
+                    os.write(self._pipe[1], b" ")
             self._call()
 
     def _call(self):
@@ -214,7 +228,10 @@ class _Watcher:
                     with self._changed:
                         self._watched.remove(pair)
                     return pair[1]
-            self._pause(watched[0][0])
+            try:
+                self._pause([handle for work, _ in watched for handle in work._handles if not handle.done()])
+            except BaseException:  # told by the future
+                pass
 
     @staticmethod
     def _has_ended(work):
@@ -224,16 +241,24 @@ class _Watcher:
         except BaseException:  # told by the future
             return True
 
-    @staticmethod
-    def _pause(work):
-        """Waits for the oldest operation, but not for long: others may end before it."""
-        try:
-            for handle in work._handles:
-                if not handle.done():
+    def _pause(self, handles):
+        """Waits until one of them may have ended, or another operation is added."""
+        for handle in self._events.keys() - set(handles):
+            _give_event(self._events.pop(handle))
+        for handle in handles:
+            if handle not in self._events:
+                pair = handle._event() if isinstance(handle, Handle) else None
+                if pair is None:  # a message goes on only while somebody waits for it
                     handle.wait(1e-3)
                     return
-        except BaseException:  # told by the future
-            pass
+                self._events[handle] = pair
+        poll = select.poll()
+        for descriptor in (self._pipe[0], *(pair[1] for pair in self._events.values())):
+            poll.register(descriptor, select.POLLIN)
+        if any(descriptor == self._pipe[0] for descriptor, _ in poll.poll(_LOOK_MS)):
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._pipe[0], 4096)
 
 
 _WATCHER = _Watcher()
+os.register_at_fork(after_in_child=_WATCHER.__init__)  # its threads stay in the parent
