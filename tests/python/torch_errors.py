@@ -146,7 +146,7 @@ class Lateness(unittest.TestCase):
                 store.set("over", "1")
             else:
                 store.wait(["over"])
-        run(2, body, timeout=timedelta(milliseconds=300))
+        run(2, body, timeout=timedelta(milliseconds=300), pg_options={"init_timeout_ms": 60000})
 
     def test_a_new_group_is_waited_for_no_longer_than_its_timeout(self):
         def body(rank):

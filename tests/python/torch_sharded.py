@@ -28,6 +28,8 @@ def lacks(module, *names):
 
 
 FSDP2 = lacks("torch.distributed.fsdp", "fully_shard")
+if FSDP2 is None and not hasattr(torch.cpu.Stream, "record_event"):
+    FSDP2 = "this torch's fully_shard needs streams that a CPU lacks, over gloo, too"
 DTENSOR = lacks("torch.distributed.tensor", "distribute_tensor")
 MESH = lacks("torch.distributed.device_mesh", "init_device_mesh")
 SAVE = lacks("torch.distributed.checkpoint", "save")

@@ -81,7 +81,16 @@ class ProcessGroup(_Group, dist.ProcessGroup):
 _Base = getattr(torch._C._distributed_c10d, "Backend", None)
 _held: set = set()  # backends of groups: C++ of 2.14 holds only its half of them
 
-if _Base is not None and "__init__" in vars(_Base):
+
+def _can_be_made():
+    """Whether Python can write a backend: in older versions the class is there, and has no constructor."""
+    try:
+        return _Base is not None and bool(_Base(0, 1))
+    except TypeError:
+        return False
+
+
+if _can_be_made():
     class Backend(_Group, _Base):
         """For groups with several backends ("cpu:tutti,cuda:nccl"), in versions in which Python can write one."""
 
