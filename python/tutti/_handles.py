@@ -143,8 +143,8 @@ class Handle(Held):
         return self.wait()
 
     def _event(self):
-        """A pair of an event and its descriptor, which becomes readable when the operation has ended; None: it has ended,
-        or has not started. Whoever asks gives it back (_give_event)."""
+        """A pair of an event and its descriptor, which becomes readable when the operation has ended; None: it has
+        ended, or has not started. Whoever asks gives it back (_give_event)."""
         with _LOCK:
             if self._stream is None or self._group is not None:
                 return None

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import tutti.torch
 from torch_ranks import run
 
 STEPS = 3
@@ -100,6 +101,25 @@ class Same(unittest.TestCase):
                 losses = steps(net, torch.optim.Adam(net.parameters(), 0.01), rank)
                 return losses, whole(net)
             self.same(body)
+
+    @unittest.skipIf(FSDP2, FSDP2)
+    def test_fsdp2_in_memory_that_the_backend_gives(self):
+        def body(rank):
+            from torch.distributed.fsdp import fully_shard
+            torch.manual_seed(5)
+            net = fully_shard(Net(), mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))
+            group, given = dist.distributed_c10d._get_default_group(), []
+            if isinstance(group, tutti.torch.ProcessGroup):
+                theirs = group.allocate_tensor
+                group.allocate_tensor = lambda *some, **named: given.append(theirs(*some, **named)) or given[-1]
+                net.set_allocate_memory_from_process_group_for_comm(True)
+            losses = steps(net, torch.optim.Adam(net.parameters(), 0.01), rank)
+            assert bool(given) == isinstance(group, tutti.torch.ProcessGroup)
+            return losses, whole(net)
+        from torch.distributed.fsdp import FSDPModule
+        if not hasattr(FSDPModule, "set_allocate_memory_from_process_group_for_comm"):
+            self.skipTest("this torch asks no backend for memory")
+        self.same(body)
 
     @unittest.skipIf(FSDP2, FSDP2)
     def test_fsdp2_with_copies_of_the_shares(self):

@@ -24,43 +24,20 @@ Beside it: ``ddp_hook`` lets a fusion average the gradients of a DistributedData
 makes tensors that other ranks of the host read where they lie.
 """
 from datetime import timedelta
-from typing import Optional, Sequence, Union
+from typing import Optional
 
-import torch
 import torch.distributed as dist
 
 if not dist.is_available():
     raise ImportError("this torch was built without torch.distributed (USE_DISTRIBUTED=1)")
 
-from .._arrays import _allocate
-from .._library import refusal
 from ._ddp import DDPHook, ddp_hook
 from ._group import Backend, ProcessGroup, found, register, shrink
 from ._monitored import monitored_barrier as _monitored_barrier
 from ._plan import plan
+from ._tensors import empty
 
 __all__ = ["register", "ddp_hook", "plan", "monitored_barrier", "shrink", "empty", "DDPHook", "ProcessGroup"]
-
-
-def empty(shape: Union[int, Sequence[int]], dtype: Optional[torch.dtype] = None) -> torch.Tensor:
-    """Makes a tensor of zeros in memory that the other ranks of this host read where it lies.
-
-    Collectives of some MiB are faster there. ``dtype``: default torch.get_default_dtype(). The memory is freed with the
-    last tensor that shares it.
-
-    Errors: TuttiArgumentError: a negative length. TuttiSystemError: out of memory.
-    """
-    dtype = dtype or torch.get_default_dtype()
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(length < 0 for length in lengths):
-        raise refusal(f"shape is {lengths}: no length may be below 0")
-    count = 1
-    for length in lengths:
-        count *= length
-    if count == 0:
-        return torch.zeros(lengths, dtype=dtype)
-    size = torch.empty((), dtype=dtype).element_size()
-    return torch.frombuffer(_allocate(count * size), dtype=dtype).view(lengths)
 
 
 def monitored_barrier(group=None, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:

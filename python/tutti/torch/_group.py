@@ -14,6 +14,7 @@ from .._library import TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
 from ._messages import Messages, has_key, set_key, store_errors
 from ._rendezvous import meet, share_store
+from ._tensors import empty
 
 _c10d = dist.distributed_c10d
 _OVER = "over"  # in place of the id of an attempt that has failed
@@ -36,6 +37,16 @@ class _Group(Collectives, Messages):
 
     def _end_coalescing(self, *_):
         """See _start_coalescing."""
+
+    def supports_tensor_alloc(self, device):
+        """Whoever asks (FSDP, on request) gets memory that the other ranks of the host read where it lies."""
+        return torch.device(device).type == "cpu"
+
+    def allocate_tensor(self, size, *, dtype, device):
+        """A tensor of `size` elements in such memory."""
+        if not self.supports_tensor_alloc(device):
+            raise refusal(f"device is {device}: it must be the host (\"cpu\")")
+        return empty(size, dtype)
 
     def _set_sequence_number_for_group(self):
         """The library numbers calls by itself."""
