@@ -226,8 +226,9 @@ static void visits_plan(struct tt_learn *learn)
   int64_t cost = visit_cost(agreed, race->upper_ppm), n = (at_once > spread ? at_once : spread) / cost;
   int64_t most = race->stage <= LONG_LOOK ? 1 : calls / (uint32_t)(lead_calls(race) + visit_calls(race) + ROOM);
   int64_t first = race->stage == COARSE ? 1 : FEWEST, soon = race->n > first ? race->n : first;
+  int64_t dear = cost <= BURST ? UINT8_MAX : calls > DEAR_CALLS ? calls / DEAR_CALLS : 1;
   if (most > soon) most = soon;
-  if (cost > BURST) most = calls > DEAR_CALLS ? calls / DEAR_CALLS : 1;
+  if (most > dear) most = dear;
   if (n < 1) n = at_once == BURST; /* there will never be more */
   if (race->challenger >= agreed->ready) {
     n = 0;

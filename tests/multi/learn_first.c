@@ -45,6 +45,31 @@ static void short_jobs_pay_nothing(void **state)
   assert_int_equal(ranks_run_processes(3, short_body, NULL, 60), 0);
 }
 
+#define LONG_COUNT 40000 /* elements: 160 kB */
+#define LONG_FIRST 100   /* calls before the first exchange, from 128 KiB on */
+
+static int long_body(const struct ranks *self)
+{
+  int32_t *data = calloc(LONG_COUNT, sizeof *data);
+  tuttiComm_t comm;
+  RANKS_CHECK(data && tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  const struct tt_choice *first = tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, 4 * LONG_COUNT);
+  for (uint64_t k = 1; k <= LONG_FIRST + 1; k++) {
+    RANKS_CHECK(tt_choices_same(tt_comm_choice(comm, TT_ALL_REDUCE, 4, 4 * LONG_COUNT), first));
+    RANKS_CHECK(tuttiAllReduce(data, data, LONG_COUNT, tuttiInt32, tuttiSum, comm, NULL) == tuttiSuccess);
+    RANKS_CHECK(comm->queue.last_op == (k <= LONG_FIRST ? k : k + 1));
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  free(data);
+  return 0;
+}
+
+static void long_calls_are_learnt_sooner(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(3, long_body, NULL, 60), 0);
+}
+
 /* 1 if the next call is a trial of an arm for which this rank has something left to do, such as a connection. */
 static int is_early(tuttiComm_t comm, const struct tt_learn_shape *shape)
 {
@@ -169,6 +194,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(short_jobs_pay_nothing),
+      cmocka_unit_test(long_calls_are_learnt_sooner),
       cmocka_unit_test(arms_are_ready_before_they_are_tried),
       cmocka_unit_test(settings_exclude_it),
       cmocka_unit_test(ranks_that_differ_in_it_are_told),
