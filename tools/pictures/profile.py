@@ -75,7 +75,8 @@ def profile(text):
     pairs = [panels_of(transport, {flow: of for flow, of in flows.items() if flow[1] == transport})
              for transport in transports]
     where = ", ".join(word for word in (machine.get("host"), machine.get("cpu")) if word) or "a profile"
-    when = ", ".join(dict.fromkeys(keys["date"][:10] for keys in measured if "date" in keys))
+    when = ", ".join(dict.fromkeys(f"{keys['date'][:10]} by Tutti {keys['version']}" for keys in measured
+                                   if "date" in keys and "version" in keys))
     return lines({
         "title": "Messages between ranks: time and bandwidth", "columns": min(len(pairs), 3),
         "note": f"{where}{'; ' + when if when else ''}\nPoints: medians, and a quarter of the samples below and above; "
