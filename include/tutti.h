@@ -12,13 +12,13 @@
  *   tuttiRemoteError, tuttiSystemError, tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
  *   communicator moves no more data: every further call returns the first error, and only tuttiCommAbort,
  *   tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
- * - A failure does not surface at the same operation on all ranks: when a rank dies, some survivors may get
- *   tuttiSuccess and a correct result from the very collective that fails on others, and even from a few later ones. So
- *   a program that goes on after tuttiCommShrink must not take "it succeeded here" for "it succeeded everywhere": the
- *   survivors agree on where to continue, e.g. by an all-reduce (tuttiMin) of the number of the last step each has
- *   finished, on the new communicator, and redo the later steps from data that they kept.
- * - No call waits for ever: a dead rank ends it within a second, a silent host
- *   within TUTTI_UNREACHABLE_MS, a late rank after `timeout_ms`. */
+ * - A failure does not surface at the same operation on all ranks, unless fault_level says so: some survivors may get
+ *   tuttiSuccess and a correct result from the very collective that fails on others, and even from later ones. A
+ *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "everywhere": the survivors agree
+ *   on where to continue, e.g. by an all-reduce (tuttiMin) of the last step each has finished, and redo later ones
+ *   from data they kept.
+ * - No call waits for ever: a dead rank ends it within a second, a silent host within TUTTI_UNREACHABLE_MS, a late rank
+ *   after `timeout_ms`. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
@@ -111,10 +111,9 @@ typedef struct {
 
 #define TUTTI_CONFIG_UNDEF_INT INT32_MIN
 
-/* Options of a communicator. Always start from TUTTI_CONFIG_INITIALIZER: `size`
- * tells the library which fields the program knows, so it may be older or newer than
- * the library. A field left undefined (TUTTI_CONFIG_UNDEF_INT, NULL) takes its default. The environment
- * overrides the program. Strings are copied. */
+/* Options of a communicator. Always start from TUTTI_CONFIG_INITIALIZER: `size` tells the library which fields the
+ * program knows, so it may be older or newer than the library. A field left undefined (TUTTI_CONFIG_UNDEF_INT, NULL)
+ * takes its default. The environment overrides the program. Strings are copied. */
 typedef struct {
   size_t size;
   uint32_t magic;
@@ -138,8 +137,19 @@ typedef struct {
   int unused4;            /* ignored, likewise */
   int device;             /* the GPU, from 0, to whose primary context comm belongs (tuttiStreamFromCuda); by default
                              the CUDA context that is current when the communicator is made, if one is */
+  int unused5;            /* ignored, likewise */
+  int fault_level;        /* 0: a failure ends comm (default); 1: it goes on, see below (TUTTI_FAULT_LEVEL); 2, 3: not
+                             there yet. The same on all ranks */
 } tuttiConfig_t;
 
+/* With fault_level 1 a collective ends the same way on all ranks that survive it: tuttiSuccess and the whole result on
+ * all, or tuttiRemoteError on all, which meet once more after each call. Each loss makes one collective fail, the same
+ * on all; the sentence names a lost rank, results are undefined (in place also the contribution), and no rank touches
+ * the buffers any more. From the next one on comm has the ranks that are left, in their order, as tuttiCommCount and
+ * tuttiCommUserRank tell. Lost are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS or
+ * left, by their first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end
+ * comm, on all ranks at the same call: then tuttiCommGetAsyncError tells it. comm is of one host and 256 ranks at
+ * most; all but collectives with stream NULL outside groups is refused with tuttiInvalidUsage so far. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Flags of tuttiCommShrink; the values are NCCL's. */
@@ -163,7 +173,8 @@ typedef enum {
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
-    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
+    TUTTI_CONFIG_UNDEF_INT }
 
 /* The job as the launcher describes it to this process. See tuttiGetLaunch. */
 typedef struct {
@@ -224,9 +235,8 @@ TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
                                           int rank);
 
-/* tuttiCommInitRank with options; config may be NULL. With blocking = 0 it
- * returns tuttiInProgress with a valid *comm; poll tuttiCommGetAsyncError until
- * that is tuttiSuccess, and call nothing else but tuttiCommAbort until then. Inside a
+/* tuttiCommInitRank with options; config may be NULL. With blocking = 0 it returns tuttiInProgress with a valid *comm;
+ * poll tuttiCommGetAsyncError until that is tuttiSuccess, and call nothing else but tuttiCommAbort until then. Inside a
  * group it succeeds, and the outermost tuttiGroupEnd writes *comm and returns tuttiInProgress.
  *
  * Errors: as tuttiCommInitRank, and tuttiInvalidArgument for a config that was
@@ -234,10 +244,9 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUn
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
                                                 int rank, tuttiConfig_t *config);
 
-/* Makes ndev ranks in this process. They are one communicator of ndev ranks, in comms[0 .. ndev-1]. devlist holds
- * ndev device numbers, which have the meaning of config.device where there are such GPUs, and are else only
- * remembered (tuttiCommDevice); or is NULL. The ranks may be driven by one thread (inside groups) or by one thread
- * each.
+/* Makes ndev ranks in this process. They are one communicator of ndev ranks, in comms[0 .. ndev-1]. devlist holds ndev
+ * device numbers, which have the meaning of config.device where there are such GPUs, and are else only remembered
+ * (tuttiCommDevice); or is NULL. The ranks may be driven by one thread (inside groups) or by one thread each.
  *
  * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
@@ -445,10 +454,9 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * more with more than 65536 ranks (TUTTI_CUDA_SLOT_BYTES). Making and ending communicators may wait for the work of
  * all streams, as CUDA's calls that allocate do.
  *
- * In a group, all operations of one communicator come after what all their streams hold, and all these streams wait
- * for all of them. Ranks of one communicator in one thread must be called in one
- * group; those that a process has on one GPU in several threads wait in their calls until all of them have been called,
- * and all of them must give CUDA streams.
+ * In a group, all operations of one communicator come after what all their streams hold, and all these streams wait for
+ * all of them. Ranks of one communicator in one thread must be called in one group; those that a process has on one GPU
+ * in several threads wait in their calls until all of them have been called, and all of them must give CUDA streams.
  *
  * An operation that fails never lets its stream go on, since what follows would use data that are not there.
  * tuttiCommGetAsyncError tells, and tuttiCommAbort, tuttiCommRevoke and tuttiCommDestroy release the stream at once,
@@ -561,9 +569,8 @@ TUTTI_API tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t
 
 /* Gives each rank its share of the root's vector.
  *
- * recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count
- * elements. Other ranks' sendbuff is not read and may be NULL. In place on root:
- * recvbuff == sendbuff + root * count. */
+ * recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count elements. Other
+ * ranks' sendbuff is not read and may be NULL. In place on root: recvbuff == sendbuff + root * count. */
 TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 

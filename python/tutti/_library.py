@@ -77,7 +77,8 @@ class Sized(ctypes.Structure):
 class Config(Sized):
     _fields_ = [("blocking", c_int), ("timeout_ms", c_int), ("name", c_char_p), ("transports", c_char_p),
                 ("deterministic", c_int), ("unused", c_int), ("wire_type", c_int), ("unused2", c_int), ("learn", c_int),
-                ("unused3", c_int), ("init_timeout_ms", c_int), ("unused4", c_int), ("device", c_int)]
+                ("unused3", c_int), ("init_timeout_ms", c_int), ("unused4", c_int), ("device", c_int),
+                ("unused5", c_int), ("fault_level", c_int)]
     MAGIC = 0x7477696e
 
 

@@ -4,7 +4,8 @@ from . import _library
 from ._arrays import type_code
 from ._library import INT_MOST, THREAD, TuttiUsageError, refusal, whole
 
-_WHOLE = {"timeout_ms": (0, INT_MOST), "init_timeout_ms": (1, INT_MOST), "deterministic": (0, 1), "learn": (0, 2)}
+_WHOLE = {"timeout_ms": (0, INT_MOST), "init_timeout_ms": (1, INT_MOST), "deterministic": (0, 1), "learn": (0, 2),
+          "fault_level": (0, 3)}
 
 
 def config_of(options):

@@ -33,7 +33,7 @@ const char *tuttiGetLastError(tuttiComm_t comm)
 {
   /* The health of a communicator brings its sentence to this thread. */
   static _Thread_local char told[TT_SENTENCE_BYTES]; /* errors that come later leave it alone */
-  if (tt_comm_is(comm)) tt_comm_health(comm);
+  if (tt_comm_is(comm)) tt_comm_standing(comm);
   snprintf(told, sizeof told, "%s", tt_last_sentence());
   return told;
 }

@@ -54,7 +54,8 @@ tuttiResult_t tt_coded_begin(struct tuttiComm *comm, struct tuttiStream *stream,
                                .before = options->scale_before,
                                .after = options->scale_after,
                                .overflow = options->overflow};
-  tuttiResult_t result = call_check(binding, options);
+  tuttiResult_t result = tt_views_refuse(comm, "codecs");
+  if (result == tuttiSuccess) result = call_check(binding, options);
   if (result == tuttiSuccess && stream) result = tt_host_stream_check(stream);
   if (result == tuttiSuccess) result = tt_codec_parse(&spec.codec, options->codec);
   if (result == tuttiSuccess) result = codec_check(comm, &spec.codec, call->count);

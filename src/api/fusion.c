@@ -76,6 +76,7 @@ tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const t
   tuttiFusionConfig_t copy;
   if (!fusion) return tt_null("fusion");
   tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "fusions");
   if (result == tuttiSuccess) result = tensors_check(tensors, ntensors);
   if (result == tuttiSuccess) result = config_take(&copy, config);
   if (result == tuttiSuccess && tt_group_active())

@@ -26,6 +26,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.init_timeout_ms is %d: set it to 1 or more", config->init_timeout_ms);
   if (config->device != TUTTI_CONFIG_UNDEF_INT && config->device < 0)
     return tt_fail(tuttiInvalidArgument, "config.device is %d: set it to the number of a GPU, from 0", config->device);
+  if (config->fault_level != TUTTI_CONFIG_UNDEF_INT && (config->fault_level < 0 || config->fault_level > 3))
+    return tt_fail(tuttiInvalidArgument, "config.fault_level is %d: set it to 0 or 1", config->fault_level);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)
@@ -38,7 +40,7 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
  * ended, padding included. */
 _Static_assert(offsetof(tuttiConfig_t, deterministic) == 40 && offsetof(tuttiConfig_t, wire_type) == 48 &&
                    offsetof(tuttiConfig_t, learn) == 56 && offsetof(tuttiConfig_t, init_timeout_ms) == 64 &&
-                   offsetof(tuttiConfig_t, device) == 72,
+                   offsetof(tuttiConfig_t, device) == 72 && offsetof(tuttiConfig_t, fault_level) == 80,
                "sizes of the struct as it was before each field");
 
 /* A copy that has all fields of this version, whatever size the program knew. */
@@ -159,6 +161,7 @@ static tuttiResult_t child_make(tuttiComm_t *out, struct tt_comm_spec *spec, con
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm, tuttiConfig_t *config)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "splits");
   if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
   if (result == tuttiSuccess && color < 0 && color != TUTTI_SPLIT_NOCOLOR)
     result = tt_fail(tuttiInvalidArgument, "color is %d: it must be at least 0, or TUTTI_SPLIT_NOCOLOR (%d)", color,

@@ -107,7 +107,7 @@ static void child_tell(const struct tuttiComm *parent, uint64_t key, const char 
                        const char *why)
 {
   char sentence[TT_SENTENCE_BYTES], rank[128], when[48];
-  tt_watch_rank_text(parent->parts.watch, parent->facts.rank, rank, sizeof rank);
+  tt_watch_rank_text(parent->parts.watch, parent->facts.first_rank, rank, sizeof rank);
   snprintf(sentence, sizeof sentence, "%s gave up the start-up of the %s at %s: %.250s", rank, label,
            tt_now_text(when, sizeof when), why);
   tt_watch_notice(parent->parts.watch, key, code, sentence);
@@ -286,11 +286,11 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
   struct tt_creation *creation = comm->life.creation;
   struct context context = try_context(&creation->try);
   if (!context.number) return tt_fail(tuttiSystemError, "out of memory for one shrink more");
-  uint8_t *excluded = tt_alloc((size_t)parent->facts.nranks, 1);
-  if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->facts.nranks);
+  uint8_t *excluded = tt_alloc((size_t)parent->facts.first_nranks, 1);
+  if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->facts.first_nranks);
   for (int i = 0; i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
-  for (int32_t r = 0; r < parent->facts.nranks; r++) {
-    if (r == parent->facts.rank) comm->facts.rank = comm->facts.nranks;
+  for (int32_t r = 0; r < parent->facts.first_nranks; r++) {
+    if (r == parent->facts.first_rank) comm->facts.rank = comm->facts.nranks;
     if (!excluded[r]) creation->ranks[comm->facts.nranks++] = r;
   }
   tt_free(excluded);
@@ -301,7 +301,7 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
 static void shrink_record(struct tuttiComm *parent, const int *exclude, int n)
 {
   struct tt_watch *watch = parent->parts.watch;
-  int own = parent->facts.rank;
+  int own = parent->facts.first_rank;
   char sentence[TT_SENTENCE_BYTES], rank[128], other[128] = "";
   if (tt_watch_exclude(watch, exclude, n) || tt_comm_health(parent) != tuttiSuccess) return;
   if (n) tt_watch_rank_text(watch, exclude[0], other, sizeof other);
@@ -314,6 +314,8 @@ static void shrink_record(struct tuttiComm *parent, const int *exclude, int n)
 
 tuttiResult_t tt_shrink_check(struct tuttiComm *parent, const int *exclude, int n, int aborts)
 {
+  tuttiResult_t refused = tt_views_refuse(parent, "shrinks");
+  if (refused != tuttiSuccess) return refused;
   if (!aborts) {
     tuttiResult_t result = tt_comm_ready_check(parent);
     return result == tuttiSuccess && !atomic_load(&parent->life.revoked) ? tt_comm_health(parent) : result;

@@ -18,7 +18,8 @@ struct tuttiEvent;
 
 /* The facts of a communicator: fixed once it is ready. */
 struct tt_comm_facts {
-  int nranks, rank, device;
+  int nranks, rank, device; /* of the present view (views.c) */
+  int first_nranks, first_rank; /* of the first one: those of its watch */
   int wire_type;      /* tuttiDataType_t in which reductions of tuttiFloat32 are combined and travel */
   int oversubscribed;        /* ranks of this machine for each of its cores, if they are more; else 0 */
   size_t slot_bytes;  /* of each slot, on ranks that meet a GPU (cuda/stream.h); the same on all ranks */
@@ -93,13 +94,21 @@ tuttiComm_t tt_comm_handle(struct tuttiComm *comm);
  * may have failed. Errors: those of tt_comm_ready_check; without `aborts` the parent's failure. */
 tuttiResult_t tt_shrink_check(struct tuttiComm *parent, const int *exclude, int n, int aborts);
 
+/* ---- views.c ---- */
+
+/* Refuses for communicators with fault_level 1: `what`, in the plural. Errors: tuttiInvalidUsage. */
+tuttiResult_t tt_views_refuse(const struct tuttiComm *comm, const char *what);
+
 /* ---- health ---- */
 
 /* The state of the communicator: tuttiSuccess, tuttiInProgress (it is being created), or its first error, whose
  * sentence becomes the calling thread's. */
 tuttiResult_t tt_comm_health(const struct tuttiComm *comm);
 
-/* The same for the user: tuttiSuccess once this rank has revoked the communicator. */
+/* The same for the user: with fault_level 1 the error that has ended it for this rank, whatever ranks are lost. */
+tuttiResult_t tt_comm_standing(const struct tuttiComm *comm);
+
+/* The same, but tuttiSuccess once this rank has revoked the communicator. */
 tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm);
 
 /* 1: the communicator has failed, on this rank or another one. */

@@ -41,6 +41,21 @@ static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config,
   comm->facts.wire_type = choices[*choice];
 }
 
+/* Likewise. Levels are choices less one. */
+static tuttiResult_t fault_level_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
+{
+  static const char *const names[] = {[2] = "holder groups", [3] = "groups of replicas"};
+  const char *forced = tt_env("TUTTI_FAULT_LEVEL");
+  int said = config ? config->fault_level : TUTTI_CONFIG_UNDEF_INT;
+  int takes = is_child ? !forced || !strcasecmp(forced, "config") : !settings->fault_level;
+  if (takes && said != TUTTI_CONFIG_UNDEF_INT) settings->fault_level = 1 + said;
+  if (!settings->fault_level) settings->fault_level = 1;
+  int level = settings->fault_level - 1;
+  if (level < 2) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "fault_level is %d, and %s are not there yet: set it to 0 or 1%s", level,
+                 names[level], forced ? " (TUTTI_FAULT_LEVEL)" : "");
+}
+
 static void name_apply(struct tuttiComm *comm, const char *name)
 {
   if (name) {
@@ -58,7 +73,8 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
   int is_fusions = comm->life.creation->is_second; /* which learns times of messages itself */
   if (is_fusions && comm->facts.settings.learn == TT_LEARN_ON) comm->facts.settings.learn = TT_LEARN_FREEZE;
   name_apply(comm, config ? config->name : NULL);
-  if (!config) return tuttiSuccess;
+  tuttiResult_t result = fault_level_apply(&comm->facts.settings, config, is_child);
+  if (!config || result != tuttiSuccess) return result;
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
     comm->facts.settings.timeout_ms = config->timeout_ms;
   if (config->init_timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_INIT_TIMEOUT_MS"))

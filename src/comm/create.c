@@ -156,6 +156,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   if (result == tuttiSuccess) result = tt_cuda_join(&comm->facts.settings, &comm->life.joined_cuda);
   if (result == tuttiSuccess) result = tt_config_apply(comm, spec->config, spec->parent != NULL);
   if (result == tuttiSuccess) result = tt_slots_apply(comm, spec);
+  if (result == tuttiSuccess && comm->facts.settings.fault_level > 1) result = tt_views_create(comm);
   if (result == tuttiSuccess)
     result = tt_transports_choose(creation->wanted, &creation->nwanted, TT_COMM_TRANSPORTS,
                                   comm->facts.settings.transports);
@@ -191,7 +192,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
 {
   struct tuttiComm *comm = tt_alloc(1, sizeof *comm);
   struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
-  size_t most = spec->parent ? (size_t)spec->parent->facts.nranks : 0;
+  size_t most = spec->parent ? (size_t)spec->parent->facts.first_nranks : 0;
   int32_t *ranks = creation && most ? tt_alloc(most, sizeof *ranks) : NULL;
   struct tt_attempt try = {.set = 0};
   if (spec->exclude) tt_shrink_number(spec, &try);
@@ -361,7 +362,8 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   hosts_take(comm);
   if (comm->facts.rank == 0) cores_count(comm);
   credentials_make(comm);
-  tuttiResult_t result = arrange(comm);
+  tuttiResult_t result = tt_views_check(comm);
+  if (result == tuttiSuccess) result = arrange(comm);
   if (result == tuttiSuccess) result = transports_create(comm, creation->rank_info->transports);
   if (result != tuttiSuccess) return result;
   struct rank_info *mine = creation->rank_info;

@@ -62,6 +62,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_listener_close(comm->parts.local_listener);
   tt_explainer_destroy(comm->calls.explainer);
   tt_learning_destroy(comm);
+  tt_views_destroy(comm->parts.views);
   tt_topology_destroy(&comm->parts.topology);
   tt_arrangement_destroy(&comm->parts.arrangement);
   tt_registrations_free(comm);
@@ -109,10 +110,21 @@ void tt_parent_release(struct tuttiComm *parent)
   if (ends) comm_end(parent, 0);
 }
 
+tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, comm->facts.oversubscribed);
+  int look = 0;
+  while (atomic_load(&comm->queue.queued) > atomic_load(&comm->messages.n) + (comm->calls.captured != NULL) +
+                                                (comm->parts.views != NULL))
+    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
+  return tt_comm_standing(comm);
+}
+
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = tt_comm_health(comm);
+  tuttiResult_t result = tt_comm_standing(comm);
   int state = atomic_load(&comm->life.state);
   if (result == tuttiSuccess && state == TT_COMM_FINALIZED)
     result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
@@ -129,10 +141,11 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->life.state) == TT_COMM_CREATING) return tt_comm_abort(comm);
   tuttiResult_t result =
-      atomic_load(&comm->life.state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
+      atomic_load(&comm->life.state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_standing(comm);
   if (result == tuttiSuccess) tt_learning_keep(comm);
   else tt_trigger_release(comm); /* now, as a child may keep the rest for a while */
   if (atomic_load(&comm->life.revoked)) result = tuttiSuccess;
+  tt_views_end(comm, 0);
   comm_end(comm, 0);
   return result;
 }
@@ -148,12 +161,14 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
 {
   atomic_store(&comm->life.aborting, 1);
   comm->life.was_aborted = 1;
+  tt_views_interrupt(comm);
   tt_trigger_release(comm); /* first: a call inside may wait for room in its stream */
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
   tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
   tt_creation_quit(comm);
+  tt_views_end(comm, 1);
   comm_end(comm, 1);
   return tuttiSuccess;
 }
@@ -178,8 +193,9 @@ tuttiResult_t tt_comm_revoke(struct tuttiComm *comm)
 {
   tuttiResult_t result = tuttiSuccess;
   atomic_fetch_add(&comm->life.revoking, 1);
-  if (!atomic_load(&comm->life.aborting)) revoke(comm);
-  else result = tt_comm_aborted(comm);
+  if (atomic_load(&comm->life.aborting)) result = tt_comm_aborted(comm);
+  else result = tt_views_refuse(comm, "revokes");
+  if (result == tuttiSuccess) revoke(comm);
   atomic_fetch_sub(&comm->life.revoking, 1);
   return result;
 }

@@ -150,7 +150,8 @@ tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stre
                                 const struct tt_transfer *transfer)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = tt_comm_health(comm);
+  tuttiResult_t result = tt_views_refuse(comm, "sends and receives");
+  if (result == tuttiSuccess) result = tt_comm_health(comm);
   if (result == tuttiSuccess) result = transfer_add(comm, stream, transfer);
   tt_comm_exit(comm);
   return result;

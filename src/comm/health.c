@@ -26,7 +26,14 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm)
 {
-  return atomic_load(&comm->life.revoked) ? tuttiSuccess : tt_comm_health(comm);
+  return atomic_load(&comm->life.revoked) ? tuttiSuccess : tt_comm_standing(comm);
+}
+
+tuttiResult_t tt_comm_standing(const struct tuttiComm *comm)
+{
+  int state = atomic_load_explicit(&comm->life.state, memory_order_acquire);
+  int is_made = state != TT_COMM_CREATING && state != TT_COMM_NOT_CREATED;
+  return comm->parts.views && is_made ? tt_views_standing(comm) : tt_comm_health(comm);
 }
 
 int tt_comm_has_failed(const struct tuttiComm *comm)

@@ -184,6 +184,7 @@ void tt_learning_keep(const struct tuttiComm *comm)
   struct tt_cache cache;
   int n = 0;
   if (!learning || !learning->nshapes || comm->facts.rank || !tt_cache_wanted(&comm->facts.settings)) return;
+  if (comm->parts.views) return; /* it may have fewer ranks by now than its times are of */
   tt_cache_load(&cache, &comm->facts.settings);
   for (int k = 0; k < learning->nshapes; k++) n += shape_keep(&cache, comm, &learning->shapes[k]);
   if (n) tt_cache_store(&cache, &comm->facts.settings);

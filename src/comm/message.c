@@ -66,6 +66,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, struct tuttiMessage *handle, 
   atomic_store_explicit(&handle->is_over, 0, memory_order_relaxed);
   int is_aborting = atomic_load(&comm->life.aborting);
   tuttiResult_t result = is_aborting ? tt_comm_aborted(comm) : tt_comm_health(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "messages with tags");
   if (result == tuttiSuccess && is_kept) result = progress_ensure(comm);
   return result == tuttiSuccess ? post(comm, handle) : result;
 }

@@ -238,6 +238,11 @@ static inline tuttiResult_t run_here(struct tuttiComm *comm, struct tt_binding *
   return result;
 }
 
+tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  return run_here(comm, binding);
+}
+
 tuttiResult_t tt_op_await(struct tt_op *op)
 {
   struct tt_waiter waiter;
@@ -248,8 +253,9 @@ tuttiResult_t tt_op_await(struct tt_op *op)
 }
 
 /* Runs an operation after those that are queued: it waits in the queue like them, and the caller helps. */
-static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
+static tuttiResult_t run_queued(struct tuttiComm *comm, struct tt_binding *binding)
 {
+  if (comm->parts.views) return tt_views_run(comm, binding);
   struct tt_op *op = tt_op_begin(comm, binding);
   if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   return tt_op_await(op);
@@ -385,7 +391,8 @@ static int shares_own(struct tt_op *op)
 
 static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
 {
-  tuttiResult_t result = tt_comm_health(comm);
+  tuttiResult_t result = tt_views_refuse(comm, "streams and groups");
+  if (result == tuttiSuccess) result = tt_comm_health(comm);
   if (result != tuttiSuccess) return result;
   int is_cuda = stream && stream->is_cuda;
   struct tt_op *op = tt_op_take(comm, is_cuda ? NULL : stream, binding);
@@ -549,16 +556,6 @@ void tt_comm_flush(struct tuttiComm *comm)
     finish(op, tt_comm_halt(comm, tt_comm_why(comm)));
   }
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
-}
-
-tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
-{
-  struct tt_waiter waiter;
-  tt_waiter_init(&waiter, comm->facts.oversubscribed);
-  int look = 0;
-  while (atomic_load(&comm->queue.queued) > atomic_load(&comm->messages.n) + (comm->calls.captured != NULL))
-    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
-  return tt_comm_health(comm);
 }
 
 /* ---- for a caller that drives several at once ---- */

@@ -139,6 +139,7 @@ struct tt_comm_parts {
   struct tt_mail *mail;              /* of one that carries frames; else NULL */
   struct tt_meeting *meeting;        /* with other ranks of this process on this GPU; NULL: there are none */
   int place;                         /* there */
+  struct tt_views *views;            /* with fault_level 1; else NULL */
   struct tt_slots *slots;            /* where this rank meets its GPU; NULL: it has none */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
@@ -268,6 +269,30 @@ tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
 /* The operation or the messages have failed: before the caller learns it, peers lose sight of its memory. Returns
  * result. */
 tuttiResult_t tt_comm_halt(struct tuttiComm *comm, tuttiResult_t result);
+
+/* Runs a collective on the calling thread, whatever is queued. */
+tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *binding);
+
+/* ---- views.c: fault_level 1 ---- */
+
+/* In a creation: makes the views, with all ranks in the first; and refuses ranks of several hosts, once they are known.
+ * Errors: tuttiInvalidUsage; those of tt_view_create. */
+tuttiResult_t tt_views_create(struct tuttiComm *comm);
+tuttiResult_t tt_views_check(const struct tuttiComm *comm);
+void tt_views_destroy(struct tt_views *views); /* NULL is allowed, as are communicators without views below */
+
+/* Runs a collective in the present view, and then its commit barrier; agrees on how it has ended if a rank is lost
+ * meanwhile. Errors: tuttiRemoteError: it failed on all ranks that are left, which go on; or they have gone on without
+ * this one, or waited for it too long. The code of a rank that gave up. */
+tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding);
+
+/* tuttiSuccess, or the error that has ended the communicator for this rank. Any thread. */
+tuttiResult_t tt_views_standing(const struct tuttiComm *comm);
+
+/* The communicator is being aborted by another thread: ends the operation under way. */
+void tt_views_interrupt(struct tuttiComm *comm);
+/* Ends the communicator that carries operations out; nobody is inside. */
+void tt_views_end(struct tuttiComm *comm, int aborts);
 
 /* ---- message.c ---- */
 

@@ -30,7 +30,7 @@ static struct tuttiComm *pick_locked(struct progress *progress)
   progress->first = comm->queue.next_busy;
   if (!progress->first) progress->last = NULL;
   int creating = atomic_load(&comm->life.state) == TT_COMM_CREATING;
-  if (!creating && atomic_load(&comm->queue.queued) == 0) {
+  if (!creating && atomic_load(&comm->queue.queued) == (comm->parts.views != NULL)) {
     comm->queue.busy = 0;
     progress->ncomms--;
     return pick_locked(progress);

@@ -6,7 +6,8 @@
 tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = tt_comm_drain(comm);
+  tuttiResult_t result = tt_views_refuse(comm, "suspends");
+  if (result == tuttiSuccess) result = tt_comm_drain(comm);
   if (result == tuttiSuccess) {
     tt_comm_own(comm);
     if (releases) {

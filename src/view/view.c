@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "view/view_private.h"
+#include "view/view.h"
 
 #include <string.h>
 
@@ -254,6 +254,12 @@ int tt_view_is_stopping(const struct tt_view *view)
     if (r != view->rank && tt_rank_set_has(&view->members, r))
       stops |= report_of(view, r) || view->heard[r].view > view->said.view;
   return stops;
+}
+
+int tt_view_awaits(const struct tt_view *view, int rank)
+{
+  int is_other = rank != view->rank && tt_rank_set_has(&view->members, rank);
+  return is_other && !tt_rank_set_has(&view->lost, rank) && !report_of(view, rank);
 }
 
 int tt_view_succeeds(const struct tt_view *view)

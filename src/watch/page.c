@@ -8,7 +8,7 @@
 #include "base/call.h"
 #include "base/time.h"
 
-#define PAGE_MAGIC 0x3264726f62747474u /* "tttbord2" */
+#define PAGE_MAGIC 0x3364726f62747474u /* "tttbord3" */
 #define PAGE_RANKS 1048576
 
 /* n structs, as whole cache lines. */
@@ -144,6 +144,24 @@ int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *t
   for (int i = 0; i < TT_TARGET_WORDS; i++)
     target->members[i] = atomic_load_explicit(&slot->target_members[i], memory_order_acquire);
   return atomic_load_explicit(&slot->target_key, memory_order_relaxed) == target->key;
+}
+
+/* ---- words for a layer above ---- */
+
+void tt_rank_slot_say(struct tt_rank_slot *slot, const uint64_t *words, int n)
+{
+  uint64_t number = atomic_load_explicit(&slot->said_number, memory_order_relaxed);
+  atomic_store_explicit(&slot->said_number, number + 1, memory_order_relaxed);
+  for (int i = 0; i < n; i++) atomic_store_explicit(&slot->said[i], words[i], memory_order_release);
+  atomic_store_explicit(&slot->said_number, number + 2, memory_order_release);
+}
+
+int tt_rank_slot_said(const struct tt_rank_slot *slot, uint64_t *words, int n)
+{
+  uint64_t number = atomic_load_explicit(&slot->said_number, memory_order_acquire);
+  if (!number || number % 2) return 0;
+  for (int i = 0; i < n; i++) words[i] = atomic_load_explicit(&slot->said[i], memory_order_acquire);
+  return atomic_load_explicit(&slot->said_number, memory_order_relaxed) == number;
 }
 
 /* ---- calls: collective, type, redop, algo and root share a word ---- */

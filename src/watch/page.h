@@ -98,6 +98,8 @@ struct tt_rank_slot {
   _Atomic uint64_t target_key; /* 0: there is no target */
   _Atomic uint64_t target_against;
   _Atomic uint64_t target_members[TT_TARGET_WORDS];
+  _Atomic uint64_t said_number; /* odd while the words are replaced */
+  _Atomic uint64_t said[TT_SAID_WORDS];
 };
 
 /* The process of a rank. */
@@ -219,6 +221,14 @@ void tt_rank_slot_target_set(struct tt_rank_slot *slot, const struct tt_target *
 
 /* Copies the rank's target; 0 if there is none, or if another one is being set. */
 int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *target);
+
+/* ---- words for a layer above ---- */
+
+/* Replaces n of the words. Only the slot's one writer calls it. */
+void tt_rank_slot_say(struct tt_rank_slot *slot, const uint64_t *words, int n);
+
+/* Copies n words; 0 if there are none, or if they are being replaced. */
+int tt_rank_slot_said(const struct tt_rank_slot *slot, uint64_t *words, int n);
 
 /* ---- published calls ---- */
 

@@ -11,7 +11,7 @@
 #include "base/priority.h"
 #include "chance.h"
 #include "slow.h"
-#include "view/view_private.h"
+#include "view/view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -129,6 +129,9 @@ const struct tt_rank_set *tt_view_members(const struct tt_view *view);
 /* 1: another member of the present view has stopped, as far as this rank has heard; or is lost. */
 int tt_view_is_stopping(const struct tt_view *view);
 
+/* 1: the change of the view waits for a word of this rank. */
+int tt_view_awaits(const struct tt_view *view, int rank);
+
 /* 1: the change of the view made the operation that was under way succeed. */
 int tt_view_succeeds(const struct tt_view *view);
 

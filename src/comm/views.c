@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault_level 1: collectives end alike on all survivors, and the communicator goes on without lost ranks.
+ *
+ * The *plane* of a view carries out its operations: in the first view the communicator itself, in each later one a
+ * communicator shrunk from it, made when the first operation of the view begins, and never shown to the program. An
+ * operation is run on the plane, then a barrier, the commit barrier. If either fails, the plane is given up, and
+ * view/view.h decides how the operation has ended and who is left. Words go over the communicator's own watch, which
+ * lives as long as the communicator, whatever planes have failed: it looks after all ranks of the first view.
+ *
+ * An operation that fails is the moment at which the program learns of a new view, so the facts that it sees change
+ * then: also on a rank for which the operation before was under way when the view ended. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/creation_private.h"
+#include "view/view.h"
+
+#define GRACE_NS 5000000000u      /* a failure that looks like a loss may be explained by one for so long, */
+#define GRACE_OTHER_NS 200000000u /* and any other */
+#define LOOK_EVERY 10             /* milliseconds between looks for dead processes */
+
+#define WORDS (int)(sizeof(struct tt_view_word) / sizeof(uint64_t))
+_Static_assert(sizeof(struct tt_view_word) <= TT_SAID_WORDS * sizeof(uint64_t), "a word is said over the watch");
+
+struct tt_views {
+  struct tt_view *view;
+  struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
+  int is_due;              /* a view has begun of which the program does not know */
+  char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended; about the end of all */
+  _Atomic int over;        /* the tuttiResult_t with which it has ended for this rank; 0: it goes on */
+};
+
+tuttiResult_t tt_views_refuse(const struct tuttiComm *comm, const char *what)
+{
+  if (!comm->parts.views) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "comm has fault_level 1, with which %s are not carried out yet: use a communicator "
+                 "with fault_level 0 for them", what);
+}
+
+/* ---- creation and end ---- */
+
+tuttiResult_t tt_views_create(struct tuttiComm *comm)
+{
+  struct tt_views *views = tt_alloc(1, sizeof *views);
+  if (!views) return tt_fail(tuttiSystemError, "no memory for views (fault_level 1)");
+  comm->parts.views = views;
+  views->plane = comm;
+  atomic_fetch_add(&comm->queue.queued, 1); /* so that all calls go through the queue, and from there to views */
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_views_check(const struct tuttiComm *comm)
+{
+  struct tt_views *views = comm->parts.views;
+  int nhosts = comm->life.creation->nhosts;
+  if (!views) return tuttiSuccess;
+  if (nhosts > 1)
+    return tt_fail(tuttiInvalidUsage, "fault_level is 1, and the ranks are on %d hosts: between hosts it is not there "
+                   "yet, set it to 0", nhosts);
+  return tt_view_create(&views->view, comm->facts.nranks, comm->facts.rank);
+}
+
+void tt_views_destroy(struct tt_views *views)
+{
+  if (!views) return;
+  tt_view_destroy(views->view);
+  tt_free(views);
+}
+
+static struct tuttiComm *plane_set(struct tt_views *views, struct tuttiComm *plane)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  struct tuttiComm *before = views->plane;
+  views->plane = plane;
+  pthread_mutex_unlock(&tt_process.mutex);
+  return before;
+}
+
+void tt_views_interrupt(struct tuttiComm *comm)
+{
+  struct tt_views *views = comm->parts.views;
+  if (!views) return;
+  pthread_mutex_lock(&tt_process.mutex);
+  if (views->plane) atomic_store(&views->plane->life.aborting, 1);
+  pthread_mutex_unlock(&tt_process.mutex);
+}
+
+void tt_views_end(struct tuttiComm *comm, int aborts)
+{
+  struct tt_views *views = comm->parts.views;
+  struct tuttiComm *plane = views ? plane_set(views, NULL) : NULL;
+  if (plane && plane != comm) (aborts ? tt_comm_abort : tt_comm_destroy)(plane);
+}
+
+tuttiResult_t tt_views_standing(const struct tuttiComm *comm)
+{
+  const struct tt_views *views = comm->parts.views;
+  tuttiResult_t over = (tuttiResult_t)atomic_load_explicit(&views->over, memory_order_acquire);
+  return over ? tt_fail_quiet(over, views->sentence) : tuttiSuccess;
+}
+
+/* No further operation is carried out on this rank. */
+static tuttiResult_t over(struct tuttiComm *comm, tuttiResult_t code, const char *sentence)
+{
+  struct tt_views *views = comm->parts.views;
+  if (atomic_load(&views->over)) return tt_views_standing(comm);
+  snprintf(views->sentence, sizeof views->sentence, "%s", sentence);
+  atomic_store_explicit(&views->over, (int)code, memory_order_release);
+  return tt_views_standing(comm);
+}
+
+/* ---- the plane ---- */
+
+/* Makes the communicator that carries out the operations of a later view. */
+static tuttiResult_t plane_make(struct tuttiComm *comm)
+{
+  struct tt_views *views = comm->parts.views;
+  struct tuttiComm *plane = NULL;
+  struct tt_settings settings = comm->facts.settings;
+  int exclude[TT_VIEW_RANKS], n = 0;
+  for (int r = 0; r < comm->facts.first_nranks; r++)
+    if (!tt_rank_set_has(tt_view_members(views->view), r)) exclude[n++] = r;
+  settings.fault_level = 1; /* the choice "0" */
+  if (settings.init_timeout_ms < settings.timeout_ms) settings.init_timeout_ms = settings.timeout_ms;
+  struct tt_comm_spec spec = {
+      .parent = comm, .exclude = exclude, .nexclude = n, .settings = &settings, .device = comm->facts.device};
+  tuttiResult_t result = tt_comm_create(&plane, &spec);
+  if (result == tuttiSuccess) result = tt_comm_create_wait(plane);
+  if (result != tuttiSuccess) {
+    char sentence[TT_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+    if (plane) tt_comm_destroy(plane);
+    return tt_fail_quiet(result, sentence);
+  }
+  plane_set(views, plane);
+  return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : tuttiSuccess;
+}
+
+static tuttiResult_t plane_run(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  struct tuttiComm *plane = comm->parts.views->plane;
+  tuttiResult_t result = tt_comm_health(plane);
+  if (result != tuttiSuccess) return result;
+  return plane == comm ? tt_comm_run_here(comm, binding) : tt_comm_run(plane, binding);
+}
+
+/* The operation, then the commit barrier. */
+static tuttiResult_t carry_out(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  uint8_t byte = 0;
+  struct tt_binding barrier = {.call = {.count = 1,
+                                        .collective = TT_ALL_REDUCE,
+                                        .type = tuttiUint8,
+                                        .redop = tuttiMax,
+                                        .root = -1,
+                                        .form = TT_FORM_BARRIER},
+                               .in = &byte,
+                               .out = &byte,
+                               .before = 1};
+  tuttiResult_t result = plane_run(comm, binding);
+  if (result != tuttiSuccess) return result;
+  tt_view_held(comm->parts.views->view);
+  return comm->parts.views->plane->facts.nranks > 1 ? plane_run(comm, &barrier) : tuttiSuccess;
+}
+
+/* ---- a change of the view ---- */
+
+/* The program learns of the new view: its numbers change, and the operation fails. */
+static tuttiResult_t install(struct tuttiComm *comm)
+{
+  struct tt_views *views = comm->parts.views;
+  const struct tt_rank_set *members = tt_view_members(views->view);
+  if (!views->is_due) return tt_views_standing(comm);
+  views->is_due = comm->facts.nranks = 0;
+  for (int r = 0; r < comm->facts.first_nranks; r++) {
+    if (r == comm->facts.first_rank) comm->facts.rank = comm->facts.nranks;
+    comm->facts.nranks += tt_rank_set_has(members, r);
+  }
+  return tt_fail_quiet(tuttiRemoteError, views->sentence);
+}
+
+/* The same on all ranks that are left. */
+static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision *decided)
+{
+  struct tt_views *views = comm->parts.views;
+  char rank[128] = "", more[48] = "";
+  int nlost = 0, nleft = 0;
+  for (int r = 0; r < comm->facts.first_nranks; r++) {
+    nleft += tt_rank_set_has(tt_view_members(views->view), r);
+    if (!tt_rank_set_has(&decided->lost, r)) continue;
+    if (!nlost++) tt_watch_rank_text(comm->parts.watch, r, rank, sizeof rank);
+  }
+  if (nlost > 1) snprintf(more, sizeof more, " and %d more", nlost - 1);
+  snprintf(views->sentence, sizeof views->sentence,
+           "%s%s %s lost: collective #%llu of this %.100s failed on all ranks that are left, which are %d from now on: "
+           "they may make it again",
+           rank, more, nlost > 1 ? "are" : "is", (unsigned long long)decided->last + 1, comm->facts.label, nleft);
+}
+
+/* The view has ended. why: the sentence with which the plane failed here. */
+static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
+{
+  struct tt_views *views = comm->parts.views;
+  const struct tt_view_decision *decided = &tt_view_said(views->view)->decided;
+  int succeeds = tt_view_succeeds(views->view);
+  if (decided->ends) {
+    tuttiResult_t result = over(comm, (tuttiResult_t)decided->ends, why);
+    return succeeds ? tuttiSuccess : result;
+  }
+  sentence_make(comm, decided);
+  tt_log(TT_LOG_INFO, "%s", views->sentence);
+  views->is_due = 1;
+  return succeeds ? tuttiSuccess : install(comm);
+}
+
+static tuttiResult_t expelled(struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[128];
+  tt_watch_rank_text(comm->parts.watch, comm->facts.first_rank, rank, sizeof rank);
+  snprintf(sentence, sizeof sentence,
+           "the other ranks took %s for lost, and go on without it: destroy the communicator", rank);
+  return over(comm, tuttiRemoteError, sentence);
+}
+
+/* Ranks that were late for an operation, or were lost in another way that only the plane's watch has noticed. */
+static void losses_take(struct tuttiComm *comm)
+{
+  const struct tt_views *views = comm->parts.views;
+  const struct tuttiComm *plane = views->plane;
+  for (int r = 0, there = 0; plane && plane != comm && r < comm->facts.first_nranks; r++)
+    if (tt_rank_set_has(tt_view_members(views->view), r))
+      tt_watch_lose_too(comm->parts.watch, r, plane->parts.watch, there++);
+}
+
+/* Takes what other ranks say, and who is lost. A rank that finds another one lost looks after that whether it is taken
+ * for lost itself: of two that take each other for lost one at least sees it. */
+static void news_take(struct tuttiComm *comm)
+{
+  struct tt_view *view = comm->parts.views->view;
+  const struct tt_watch *watch = comm->parts.watch;
+  struct tt_view_word word;
+  uint8_t lost[TT_VIEW_RANKS] = {0};
+  int nranks = comm->facts.first_nranks, self = comm->facts.first_rank;
+  for (int r = 0; r < nranks; r++) lost[r] = r != self && tt_watch_is_lost(watch, r);
+  if (tt_watch_is_lost(watch, self)) tt_view_lose(view, self);
+  for (int r = 0; r < nranks; r++) {
+    if (tt_watch_said(watch, r, (void *)&word, WORDS)) tt_view_hear(view, r, &word);
+    if (lost[r]) tt_view_lose(view, r);
+  }
+}
+
+/* About every millisecond: looks for dead processes, and for ranks that are late. */
+static void look(struct tuttiComm *comm, uint64_t waited_ns, int number)
+{
+  const struct tt_view *view = comm->parts.views->view;
+  uint64_t timeout_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000u;
+  for (int r = 0; r < comm->facts.first_nranks && number % LOOK_EVERY == 0; r++) {
+    if (!tt_view_awaits(view, r)) continue;
+    tt_watch_exclude(comm->parts.watch, &r, 1);
+    if (timeout_ns && waited_ns > timeout_ns) tt_watch_lose_late(comm->parts.watch, r);
+  }
+}
+
+/* Stops the view once it is known why the plane has failed: a loss, or else an error of this rank. */
+static int stop(struct tt_view *view, tuttiResult_t why, uint64_t waited_ns)
+{
+  int is_loss = tt_view_is_stopping(view);
+  if (!is_loss && waited_ns < (why == tuttiRemoteError ? GRACE_NS : GRACE_OTHER_NS)) return 0;
+  tt_view_stop(view, is_loss ? tuttiSuccess : why);
+  return 1;
+}
+
+/* The plane has failed in an operation: agrees with the others on what becomes of it. */
+static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
+{
+  struct tt_views *views = comm->parts.views;
+  char sentence[TT_SENTENCE_BYTES];
+  struct tt_waiter waiter;
+  uint64_t began_ns = tt_now_ns();
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  losses_take(comm);
+  tt_views_end(comm, 1); /* it reads and writes no more */
+  tt_waiter_init(&waiter, 1);
+  for (int has_stopped = 0, looks = 0; !atomic_load(&comm->life.aborting);) {
+    uint64_t waited_ns = tt_now_ns() - began_ns;
+    news_take(comm);
+    if (!has_stopped) has_stopped = stop(views->view, why, waited_ns);
+    enum tt_view_act act = tt_view_next(views->view);
+    if (act == TT_VIEW_CHANGED) return changed(comm, sentence);
+    if (act == TT_VIEW_EXPELLED) return expelled(comm);
+    const void *said = tt_view_said(views->view);
+    if (act == TT_VIEW_SAY) tt_watch_say(comm->parts.watch, said, WORDS);
+    if (tt_waiter_pause(&waiter, act == TT_VIEW_SAY)) look(comm, waited_ns, looks++);
+  }
+  return tt_comm_aborted(comm);
+}
+
+tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  struct tt_views *views = comm->parts.views;
+  enum tt_view_fate fate = tt_view_begin(views->view);
+  if (atomic_load(&views->over)) return tt_views_standing(comm);
+  if (fate != TT_VIEW_RUNS) return install(comm);
+  tuttiResult_t result = views->plane ? tuttiSuccess : plane_make(comm);
+  if (result == tuttiSuccess) result = carry_out(comm, binding);
+  if (result == tuttiSuccess) return result;
+  return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : change(comm, result);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What fault_level 1 costs while nothing fails: all-reduces of 8 B, 4 KiB and 1 MiB on two communicators of the same
+ * ranks, one of each level, in turns of batches. Prints the time of a call at both levels, of the slowest rank (us),
+ * and the median ratio of neighbouring batches.
+ *
+ *   tutti run -n 2 bench_levels [BATCHES] */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "tutti.h"
+
+static const size_t sizes[] = {8, 4096, 1048576};
+enum { SIZES = sizeof sizes / sizeof sizes[0], MOST = 1000 };
+
+static void check(tuttiResult_t result)
+{
+  if (result == tuttiSuccess) return;
+  fprintf(stderr, "bench_levels: %s\n", tuttiGetLastError(NULL));
+  exit(1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The time of a call, on the slowest rank: us. */
+static double batch(tuttiComm_t comm, float *data, size_t bytes, int calls)
+{
+  check(tuttiBarrier(comm, NULL));
+  uint64_t began_ns = tt_now_ns();
+  for (int k = 0; k < calls; k++)
+    check(tuttiAllReduce(data, data, bytes / sizeof *data, tuttiFloat32, tuttiMax, comm, NULL));
+  double us = (double)(tt_now_ns() - began_ns) / 1000 / calls;
+  check(tuttiAllReduce(&us, &us, 1, tuttiFloat64, tuttiMax, comm, NULL));
+  return us;
+}
+
+static tuttiComm_t join(const tuttiLaunch_t *launch, tuttiComm_t first, int level)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiUniqueId id = launch->id;
+  tuttiComm_t comm;
+  config.fault_level = level;
+  config.learn = 0; /* both with the same algorithm */
+  if (first) {
+    if (launch->proc == 0) check(tuttiGetUniqueId(&id));
+    check(tuttiBcast(&id, sizeof id, tuttiUint8, 0, first, NULL));
+  }
+  check(tuttiCommInitRankConfig(&comm, launch->nprocs, id, launch->proc, &config));
+  return comm;
+}
+
+int main(int argc, char **argv)
+{
+  static double us[2][MOST], ratios[MOST];
+  int batches = argc > 1 ? atoi(argv[1]) : 40;
+  tuttiLaunch_t launch;
+  void *data;
+  if (batches < 1 || batches > MOST) return 2;
+  check(tuttiGetLaunch(&launch));
+  tuttiComm_t comms[2];
+  comms[0] = join(&launch, NULL, 0);
+  comms[1] = join(&launch, comms[0], 1);
+  check(tuttiMemAlloc(&data, sizes[SIZES - 1]));
+  if (launch.proc == 0) printf("%d ranks: bytes, us at level 0, us at level 1 (medians), ratio\n", launch.nprocs);
+  for (int s = 0; s < SIZES; s++) {
+    int calls = sizes[s] > 65536 ? 50 : 1000;
+    for (int b = -2; b < batches; b++) {
+      double of[2];
+      for (int level = 0; level < 2; level++) of[level] = batch(comms[level], data, sizes[s], calls);
+      if (b < 0) continue; /* the first ones open links */
+      us[0][b] = of[0];
+      us[1][b] = of[1];
+      ratios[b] = of[1] / of[0];
+    }
+    qsort(us[0], (size_t)batches, sizeof us[0][0], by_value);
+    qsort(us[1], (size_t)batches, sizeof us[1][0], by_value);
+    qsort(ratios, (size_t)batches, sizeof ratios[0], by_value);
+    if (launch.proc == 0)
+      printf("%8zu %10.2f %10.2f %6.2f\n", sizes[s], us[0][batches / 2], us[1][batches / 2], ratios[batches / 2]);
+  }
+  check(tuttiMemFree(data));
+  check(tuttiCommDestroy(comms[1]));
+  check(tuttiCommDestroy(comms[0]));
+  return 0;
+}

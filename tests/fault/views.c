@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault_level 1 with real processes: ranks are killed by SIGKILL at drawn moments, also several at once and while the
+ * others agree on who is left. Each rank logs how each of its collectives ended. Then the logs are compared: every
+ * collective has one outcome on all ranks that it ended on, also on those killed later; every success has the result of
+ * exactly the members of one view; and all survivors carry out all of their collectives, without a restart.
+ * "--kills N": so many jobs of each transport; "--seed N".
+ * Labels: processes. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chance.h"
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define RANKS 5
+#define CALLS 400
+#define MOST 20000 /* elements of a call */
+
+static int njobs = 12;
+static uint64_t first_seed = 1;
+
+enum { BROADCAST, REDUCE, ALL_GATHER, ALL_REDUCE };
+
+/* What a rank knows of a call. */
+struct outcome {
+  int code;       /* 1 + tuttiResult_t; 0: the call has not ended */
+  uint64_t ranks; /* bit for each rank of the first view whose contribution the result has; all: it is no sum */
+  int nranks;     /* of the communicator after it */
+};
+
+/* Shared with the processes. */
+struct job {
+  uint64_t seed;
+  int nranks;
+  const char *transports;
+  _Atomic int nready;
+  _Atomic int calls[RANKS]; /* under way */
+  struct outcome log[RANKS][CALLS];
+};
+
+/* The shape of call k is the same on all ranks. Calls of one kind and root come one after the other: without the commit
+ * barrier the root of a broadcast would be many calls ahead of the others. */
+static void shape(const struct job *job, int k, int nranks, int *kind, int *root, size_t *count)
+{
+  uint64_t chance = job->seed * 7919 + (uint64_t)k;
+  static const size_t counts[] = {1, 100, MOST / RANKS};
+  *count = counts[below(&chance, 3)];
+  chance = job->seed * 104729 + (uint64_t)k / 16;
+  *kind = (int)below(&chance, 6);
+  if (*kind > ALL_REDUCE) *kind = BROADCAST;
+  *root = (int)below(&chance, (size_t)nranks);
+}
+
+/* Each rank contributes a power of 16, so a sum tells who is in it, and how often. Returns those ranks; 0: it is
+ * wrong. */
+static uint64_t ranks_in(const int64_t *data, size_t count)
+{
+  uint64_t ranks = 0;
+  for (size_t k = 1; k < count; k++)
+    if (data[k] != data[0]) return 0;
+  for (int r = 0; r < RANKS; r++) {
+    int64_t times = data[0] >> 4 * r & 15;
+    if (times > 1) return 0;
+    ranks |= (uint64_t)times << r;
+  }
+  return data[0] >> 4 * RANKS ? 0 : ranks;
+}
+
+static int64_t in[MOST], out[MOST]; /* of this process */
+
+static tuttiResult_t call(const struct job *job, int self, int k, tuttiComm_t comm, uint64_t *ranks)
+{
+  int kind, root, nranks, rank;
+  size_t count;
+  tuttiCommCount(comm, &nranks);
+  tuttiCommUserRank(comm, &rank);
+  shape(job, k, nranks, &kind, &root, &count);
+  for (size_t e = 0; e < count; e++) in[e] = (int64_t)1 << 4 * self;
+  memset(out, 0, sizeof out);
+  tuttiResult_t result;
+  *ranks = UINT64_MAX;
+  if (kind == BROADCAST) result = tuttiBroadcast(in, out, count, tuttiInt64, root, comm, NULL);
+  else if (kind == REDUCE) result = tuttiReduce(in, out, count, tuttiInt64, tuttiSum, root, comm, NULL);
+  else if (kind == ALL_GATHER) result = tuttiAllGather(in, out, count, tuttiInt64, comm, NULL);
+  else result = tuttiAllReduce(in, out, count, tuttiInt64, tuttiSum, comm, NULL);
+  if (result != tuttiSuccess) return result;
+  if (kind == ALL_REDUCE || (kind == REDUCE && rank == root)) *ranks = ranks_in(out, count);
+  else if (kind == BROADCAST && ranks_in(out, count) == 0) *ranks = 0;
+  else if (kind == ALL_GATHER) { /* shares of ranks in their order */
+    for (int r = 0, last = -1; r < nranks && *ranks; r++) {
+      uint64_t of = ranks_in(out + (size_t)r * count, count);
+      int who = of ? __builtin_ctzll(of) : -1;
+      if (!of || (of & (of - 1)) || who <= last) *ranks = 0;
+      last = who;
+    }
+  }
+  return result;
+}
+
+static int body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  config.fault_level = 1;
+  config.transports = job->transports;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  atomic_fetch_add(&job->nready, 1);
+  for (int k = 0; k < CALLS; k++) {
+    struct outcome *outcome = &job->log[self->rank][k];
+    atomic_store(&job->calls[self->rank], k);
+    tuttiResult_t result = call(job, self->rank, k, comm, &outcome->ranks), state;
+    RANKS_CHECK(tuttiCommCount(comm, &outcome->nranks) == tuttiSuccess);
+    atomic_signal_fence(memory_order_seq_cst);
+    outcome->code = 1 + (int)result;
+    RANKS_CHECK(result == tuttiSuccess || result == tuttiRemoteError);
+    RANKS_CHECK(result == tuttiSuccess || strstr(tuttiGetLastError(NULL), "failed on all ranks that are left"));
+    RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static long now_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Kills ranks at drawn calls, a drawn time after they have begun: the first ones apart, or all at nearly once. */
+static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, int ndead)
+{
+  uint64_t dead = 0;
+  int victim = (int)below(chance, (size_t)job->nranks), at = (int)below(chance, CALLS / 2);
+  int are_apart = below(chance, 2) != 0;
+  for (int d = 0; d < ndead; d++, victim = (victim + 1) % job->nranks) {
+    long limit = now_us() + 20000000;
+    int witness = 0;
+    while (dead >> witness & 1) witness++;
+    while (atomic_load(&job->calls[witness]) < at && now_us() < limit) usleep(20);
+    long wait = now_us() + (long)below(chance, 500);
+    while (now_us() < wait) {}
+    kill(pids[victim], SIGKILL);
+    dead |= 1ull << victim;
+    if (are_apart) at += 1 + (int)below(chance, (size_t)(CALLS - at) / 3 + 1);
+    else usleep((useconds_t)below(chance, 3) * 700); /* the others may be agreeing on the first one */
+  }
+  return dead;
+}
+
+#define CHECK(holds, ...) \
+  do { \
+    if (!(holds)) { \
+      printf("seed %llu, %s: ", (unsigned long long)job->seed, job->transports); \
+      printf(__VA_ARGS__); \
+      printf("\n"); \
+      fail(); \
+    } \
+  } while (0)
+
+/* Returns how many calls failed. */
+static int log_check(const struct job *job, uint64_t dead)
+{
+  int nfailed = 0;
+  for (int k = 0; k < CALLS; k++) {
+    int code = 0, nranks = 0;
+    uint64_t ranks = UINT64_MAX;
+    for (int r = 0; r < job->nranks; r++) {
+      const struct outcome *outcome = &job->log[r][k];
+      CHECK(outcome->code || dead >> r & 1, "rank %d has no outcome of call %d", r, k);
+      if (!outcome->code) continue;
+      CHECK(!code || outcome->code == code, "call %d ended with %d on rank %d and %d elsewhere", k, outcome->code - 1,
+            r, code - 1);
+      code = outcome->code;
+      if (!(dead >> r & 1)) { /* one that was killed may have died between the call and the count */
+        CHECK(!nranks || outcome->nranks == nranks, "call %d: %d ranks on rank %d, %d elsewhere", k, outcome->nranks, r,
+              nranks);
+        nranks = outcome->nranks;
+      }
+      if (code != 1 + (int)tuttiSuccess || outcome->ranks == UINT64_MAX) continue;
+      CHECK(outcome->ranks, "call %d: a wrong result on rank %d", k, r);
+      CHECK(ranks == UINT64_MAX || ranks == outcome->ranks, "call %d: results of ranks %llx and %llx", k,
+            (unsigned long long)ranks, (unsigned long long)outcome->ranks);
+      ranks = outcome->ranks;
+    }
+    nfailed += code == 1 + (int)tuttiRemoteError;
+    if (ranks != UINT64_MAX)
+      CHECK((ranks | dead) == (1ull << job->nranks) - 1, "call %d: a survivor is not in the result %llx", k,
+            (unsigned long long)ranks);
+  }
+  return nfailed;
+}
+
+static void job_run(uint64_t seed, const char *transports, int *nfailed, int *nkilled)
+{
+  int pids[RANKS], ndead;
+  uint64_t chance = seed;
+  struct job *job = ranks_shared(sizeof *job);
+  *job = (struct job){.seed = seed, .nranks = 2 + (int)below(&chance, RANKS - 1), .transports = transports};
+  ndead = 1 + (int)below(&chance, (size_t)job->nranks - 1);
+  assert_int_equal(ranks_start(job->nranks, body, job, pids), 0);
+  long limit = now_us() + 60000000;
+  while (atomic_load(&job->nready) < job->nranks && now_us() < limit) usleep(500);
+  uint64_t dead = ranks_kill(job, pids, &chance, ndead);
+  for (int r = 0; r < job->nranks; r++) {
+    int status = ranks_wait(pids[r], 60 * ranks_patience());
+    CHECK(dead >> r & 1 || status == 0, "rank %d: status %d in call %d", r, status, atomic_load(&job->calls[r]));
+  }
+  *nfailed += log_check(job, dead);
+  *nkilled += ndead;
+}
+
+static void survivors_agree_on_every_outcome_and_go_on(void **state)
+{
+  int nfailed = 0, nkilled = 0;
+  (void)state;
+  for (int k = 0; k < njobs; k++)
+    job_run(first_seed + (uint64_t)k, k % 2 ? "tcp" : "shm", &nfailed, &nkilled);
+  printf("%d jobs, %d ranks killed, %d calls failed, each on all survivors\n", njobs, nkilled, nfailed);
+  assert_true(nfailed > 0 && nfailed <= nkilled);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(survivors_agree_on_every_outcome_and_go_on)};
+  setenv("TUTTI_DEBUG", "NONE", 0);
+  setenv("TUTTI_CACHE", "none", 0);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--kills") == 0) njobs = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
