@@ -101,8 +101,8 @@ tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count)
 
 static tuttiResult_t group_open(int calls, const char *what)
 {
-  return tt_fail(tuttiInvalidUsage, "%d call(s) on comm wait in a group that this thread has not ended%s: call "
-                 "tuttiGroupEnd first", calls, what);
+  return tt_fail(tuttiInvalidUsage, "%d %s on comm in a group that this thread has not ended%s: call "
+                 "tuttiGroupEnd first", calls, calls == 1 ? "call waits" : "calls wait", what);
 }
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm)

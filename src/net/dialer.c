@@ -105,8 +105,8 @@ static enum step fail(struct tt_dialer *dialer, tuttiResult_t code, const char *
 static enum step fail_late(struct tt_dialer *dialer, uint64_t now)
 {
   char why[400];
-  snprintf(why, sizeof why, "given up after %u attempts in %.1f s, the last one: %s. %s",
-           dialer->attempts, (double)(now - dialer->started_ns) / 1e9, dialer->cause,
+  snprintf(why, sizeof why, "given up after %u attempt%s in %.1f s, the last one: %s. %s",
+           dialer->attempts, dialer->attempts == 1 ? "" : "s", (double)(now - dialer->started_ns) / 1e9, dialer->cause,
            dialer->is_users ? "Is rank 0 alive, in the same network namespace, of the same user, and with the same "
                             "TUTTI_KEY_FILE and TUTTI_AUTH (none here)?"
            : dialer->to.any.sa_family == AF_UNIX

@@ -83,8 +83,8 @@ static void refused_count(struct tt_listener *listener, enum tt_refusal why, int
   peer_text(fd, listener->refused_last[why], sizeof listener->refused_last[why]);
   if (!tt_log_wants(TT_LOG_INFO) || (listener->logged_ns && now - listener->logged_ns < LOG_NS)) return;
   char text[TT_ADDRESS_TEXT_BYTES], which[256];
-  tt_log(TT_LOG_INFO, "listener %s refused %llu connections%s", tt_address_text(&listener->address, text, sizeof text),
-         (unsigned long long)(refused - listener->logged),
+  tt_log(TT_LOG_INFO, "listener %s refused %llu connection%s%s", tt_address_text(&listener->address, text, sizeof text),
+         (unsigned long long)(refused - listener->logged), refused - listener->logged == 1 ? "" : "s",
          tt_listener_refusals_text(listener, &listener->logged_refusals, which, sizeof which));
   listener->logged_ns = now;
   listener->logged = refused;

@@ -224,7 +224,7 @@ static int open_group_body(const struct ranks *self)
     RANKS_CHECK(tuttiRecv(y, 100, tuttiInt32, 0, comm, NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiCommFinalize(comm) == tuttiInvalidUsage && says("tuttiGroupEnd")); /* it was forgotten */
     if (aborts) RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
-    else RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage && says("3 call(s)"));
+    else RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage && says("3 calls wait"));
     x[0] = 5;
     RANKS_CHECK(tuttiAllReduce(x, y, 100, tuttiInt32, tuttiSum, other, NULL) == tuttiSuccess); /* still inside */
     RANKS_CHECK(y[0] == 0);

@@ -239,7 +239,7 @@ static int a_group_outlives_its_communicators_body(const struct ranks *self)
       RANKS_CHECK(tuttiAllReduce(x[r], x[r], COUNT, tuttiFloat, tuttiSum, comms[r], NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiAllReduce(x[2], x[2], COUNT, tuttiFloat, tuttiSum, comms[0], stream) == tuttiSuccess);
     if (aborted) RANKS_CHECK(tuttiCommAbort(comms[0]) == tuttiSuccess);
-    else RANKS_CHECK(tuttiCommDestroy(comms[0]) == tuttiInvalidUsage && says("2 call(s)"));
+    else RANKS_CHECK(tuttiCommDestroy(comms[0]) == tuttiInvalidUsage && says("2 calls wait"));
     RANKS_CHECK(tuttiGroupEnd() == tuttiRemoteError && says("aborted"));
     RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess && tuttiCommDestroy(comms[1]) == tuttiSuccess);
   }
