@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes manual pages of section 3 from a public header (any POSIX awk).
 #
-#   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -f header_to_man.awk HEADER
+#   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -v arguments=FILE -v examples=DIR -f header_to_man.awk HEADER
+#
+# `arguments` tells what arguments are, whatever the function; `examples` has programs in C, from which pages show calls.
+# No line that is shown as it stands is longer than a terminal.
 #
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
 # named after the first function that follows; the others link to it. Its first
@@ -20,6 +23,42 @@ function quote(text)
   return text
 }
 
+# What stands in backquotes is bold.
+function mark(text)
+{
+  text = quote(text)
+  while (match(text, /`[^`]+`/))
+    text = substr(text, 1, RSTART - 1) "\\fB" substr(text, RSTART + 1, RLENGTH - 2) "\\fR" substr(text, RSTART + RLENGTH)
+  return text
+}
+
+# Prints a line of C, in several if it is long; a comment is one line first, however many it has in the header. Calls are
+# cut behind the last comma that fits, others at a blank.
+function print_code(file, text,   lead, cut, continued)
+{
+  if (pending != "") {
+    sub(/^ +/, "", text)
+    text = pending " " text
+  }
+  pending = text ~ /\/\*/ && text !~ /\*\// ? text : ""
+  if (pending != "") return
+  match(text, /^ */)
+  lead = RLENGTH
+  text = substr(text, lead + 1)
+  if (lead + length(text) > 72) gsub(/   +/, "  ", text)
+  while (lead + length(text) > 72) {
+    cut = 0
+    if (text ~ /\(/ && text !~ /\/\*|\*\//) for (cut = 72 - lead; cut > 1 && substr(text, cut, 2) != ", "; cut--) {}
+    if (cut < 2) for (cut = 72 - lead; cut > 1 && substr(text, cut + 1, 1) != " "; cut--) {}
+    if (cut < 2) break
+    print quote(sprintf("%" lead "s", "") substr(text, 1, cut)) > file
+    text = substr(text, cut + 1)
+    sub(/^ +/, "", text)
+    if (!continued++) lead += 4
+  }
+  print quote(sprintf("%" lead "s", "") text) > file
+}
+
 function print_head(file, title)
 {
   print ".TH " title " 3 \"\" \"" version "\" \"Tutti programmer's manual\"\n.nh" > file
@@ -31,7 +70,7 @@ function print_paragraph(file, text,   i, n, part)
   if (text ~ /^    /) {
     print ".PP\n.nf" > file
     n = split(text, part, "\n")
-    for (i = 1; i <= n; i++) print quote(part[i]) > file
+    for (i = 1; i <= n; i++) print_code(file, part[i])
     print ".fi" > file
     return
   }
@@ -41,7 +80,7 @@ function print_paragraph(file, text,   i, n, part)
   } else {
     print ".PP" > file
   }
-  print quote(text) > file
+  print mark(text) > file
 }
 
 # "as X. code: cause. code: cause." as a list of codes.
@@ -68,8 +107,42 @@ function print_errors(file, text,   item)
     } else {
       print ".PP" > file
     }
-    print quote(item) > file
+    print mark(item) > file
   }
+}
+
+# The arguments of all functions of the page of which it is known what they are.
+function print_arguments(file,   i, k, n, part, word, seen, shown)
+{
+  for (i = 1; i <= functions; i++) {
+    n = split(joined(declaration[i]), part, /, |[()]/)
+    for (k = 2; k <= n; k++) {
+      if (!match(part[k], /[A-Za-z_]+$/)) continue
+      word = substr(part[k], RSTART)
+      if (!(word in argument) || seen[word]++) continue
+      if (!shown++) print ".SH ARGUMENTS" > file
+      print ".TP\n.BI \"" substr(part[k], 1, RSTART - 1) "\" " word "\n" quote(argument[word]) > file
+    }
+  }
+}
+
+function joined(text)
+{
+  gsub(/\n */, " ", text)
+  return text
+}
+
+# A call of the page's functions in each of the small examples, in two at most.
+function print_examples(file,   i, k, shown, seen)
+{
+  for (k = 1; k <= calls && shown < 2; k++)
+    for (i = 1; i <= functions && shown < 2; i++) {
+      if (index(call[k], name[i] "(") == 0 || seen[call_file[k]]++) continue
+      if (!shown++) print ".SH EXAMPLES" > file
+      print ".PP\nIn\n.IR examples/small/" call_file[k] ":\n.PP\n.nf" > file
+      print_code(file, "    " call[k])
+      print ".fi" > file
+    }
 }
 
 # What a page is about: the first sentence of a text, which ends with a full stop before a capital or at the end.
@@ -127,7 +200,7 @@ function print_structs(file,   s, i, n, takes, part)
     for (i = 1; i <= n; i++) print_paragraph(file, part[i])
     print ".PP\n.nf" > file
     n = split(struct_text[s], part, "\n")
-    for (i = 1; i <= n; i++) print quote(part[i]) > file
+    for (i = 1; i <= n; i++) print_code(file, part[i])
     print ".fi" > file
   }
 }
@@ -142,12 +215,16 @@ function print_page(   file, names, i, errors)
   print ".SH NAME" > file
   print names " \\- " title_of(paragraph[1], name[1]) > file
   print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.PP" > file
-  for (i = 1; i <= functions; i++) print quote(declaration[i]) > file
+  for (i = 1; i <= functions; i++) print_code(file, joined(declaration[i]))
   print ".fi" > file
   print_texts(file)
+  print_arguments(file)
   print_structs(file)
   if (sections) print ".SH COMMON TO " toupper(section_title) > file
   for (i = 1; i <= sections; i++) print_paragraph(file, section[i])
+  print ".SH RETURN VALUE" > file
+  if (declaration[1] ~ /^const char/) print "A text; it is never NULL." > file
+  else print "tuttiSuccess, which is 0; tuttiInProgress where that is said; or a code of those under ERRORS." > file
   print ".SH ERRORS" > file
   for (i = 1; i <= paragraphs; i++)
     if (paragraph[i] ~ /^Errors[: ]/) errors = errors print_errors(file, paragraph[i]) "x"
@@ -155,6 +232,7 @@ function print_page(   file, names, i, errors)
   print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
   if (name[1] != "tuttiGetLastError")
     print ".BR tuttiGetLastError (3)\nreturns the sentence that belongs to an error." > file
+  print_examples(file)
   close(file)
   for (i = 1; i <= functions; i++) page_of[name[i]] = name[1]
   for (i = 2; i <= functions; i++) {
@@ -207,7 +285,7 @@ function keep_section(   i)
   section_title = comment[1]
   gsub(/^---- | ----$/, "", section_title)
   comment[1] = section[1] = ""
-  if (lines == 1) group++
+  if (lines == 1) group_title[++group] = toupper(substr(section_title, 1, 1)) substr(section_title, 2)
   cut_paragraphs()
   lines = 0
   sections = paragraphs
@@ -219,6 +297,17 @@ function flush_page()
 {
   if (functions) print_page()
   functions = 0
+}
+
+BEGIN {
+  while ((getline row < arguments) > 0)
+    if (row !~ /^#/ && match(row, /: /)) argument[substr(row, 1, RSTART - 1)] = substr(row, RSTART + 2)
+  while (("grep -H 'tutti[A-Z][A-Za-z]*(' " examples "/*.c") | getline row) {
+    if (!match(row, /[a-z_]+\.c:/)) continue
+    call_file[++calls] = substr(row, RSTART, RLENGTH - 1)
+    call[calls] = substr(row, RSTART + RLENGTH)
+    sub(/^ +/, "", call[calls])
+  }
 }
 
 # The declaration is kept on its lines, without the export macro.
@@ -300,13 +389,18 @@ END {
     shows = types[i] !~ /^\n/ # lines of C, else a paragraph
     if (shows && !shown_before) print ".PP\n.nf" > overview
     if (!shows && shown_before) print ".fi" > overview
-    if (shows) print quote(types[i]) > overview
+    if (shows) print_code(overview, types[i])
     else print_paragraph(overview, substr(types[i], 2))
     shown_before = shows
   }
   if (shown_before) print ".fi" > overview
   print ".SH FUNCTIONS" > overview
-  for (i = 1; i <= pages; i++) print ".BR " all[i] " (3)" (i < pages ? "," : "") > overview
+  for (i = 1; i <= pages; i++) {
+    is_last = i == pages || group_of[all[i + 1]] != group_of[all[i]]
+    if (group_title[group_of[all[i]]] != "" && group_of[all[i]] != group_of[all[i - 1]])
+      print ".SS " group_title[group_of[all[i]]] > overview
+    print ".BR " all[i] " (3)" (is_last ? "" : ",") > overview
+  }
   print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti\\-settings (7)" > overview
   for (i = 1; i <= pages; i++) print_related(all[i])
   exit failed

@@ -34,6 +34,12 @@ BEGIN {
   print "Settings marked \"on all ranks\" decide what goes on the wire and must be equal on all ranks." > out
 }
 
+# A group of settings.
+/^\/\* ---- .* ---- \*\/$/ {
+  gsub(/^\/\* ---- | ---- \*\/$/, "")
+  print ".SS " toupper(substr($0, 1, 1)) substr($0, 2) > out
+}
+
 # A row may go on in the next line.
 /^TT_(INT|CHOICE|TEXT)\(/ || begun {
   sub(/^ +/, "")
@@ -69,6 +75,12 @@ function print_text(text,   is_example)
   if (is_example != was_example) print (is_example ? ".EX" : ".EE") > out
   was_example = is_example
   gsub(/`/, "", text)
+  if (is_example && length(text) > 72) gsub(/   +/, "  ", text)
+  while (is_example && length(text) > 72) { # a terminal has 80 columns
+    for (cut = 72; cut > 1 && substr(text, cut + 1, 1) != " "; cut--) {}
+    print quote(substr(text, 1, cut)) > out
+    text = "    " substr(text, cut + 2)
+  }
   print quote(text) > out
 }
 
@@ -95,4 +107,11 @@ FILENAME ~ /\.h$/ && is_told == 1 {
   print_text($0)
 }
 
-END { print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti (3)" > out }
+END {
+  if (was_example) print ".EE" > out
+  print ".SH EXAMPLES\n.nf" > out
+  print "TUTTI_DEBUG=INFO TUTTI_TRANSPORTS=tcp tutti run \\-n 4 \\-\\- ./program" > out
+  print "TUTTI_COMM_ID=node1:29500 RANK=0 WORLD_SIZE=2 ./program" > out
+  print "TUTTI_ALGO=all_reduce:ring,circulant mpirun \\-n 8 ./program\n.fi" > out
+  print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti (3)" > out
+}
