@@ -124,6 +124,7 @@ struct output {
   int from, to; /* from: pipe, -1 when at its end; to: our own stdout or stderr */
   int rank;
   struct said *said; /* what was said is not written again; NULL: all is written */
+  struct job *job;   /* of a host: its lines about ranks that have ended are not written, but told; else NULL */
   char prefix[16];
   size_t used;
   char line[OUTPUT_LINE];
@@ -132,5 +133,8 @@ struct output {
 /* Reads what is there and writes whole lines with the prefix, and at the end what is left, but for warnings of the
  * library that another rank was the first to give. A program's own lines are all written. */
 void output_pump(struct output *output);
+
+/* run.c: 1: the line was about a rank that has ended, and is told to the start-up. */
+int output_heard(const struct output *output, const char *line, size_t len);
 
 #endif

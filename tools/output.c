@@ -81,7 +81,7 @@ static void lines_write(struct output *output)
   char *start = output->line, *end = output->line + output->used, *newline;
   while ((newline = memchr(start, '\n', (size_t)(end - start)))) {
     size_t len = (size_t)(newline - start);
-    if (!is_said(output, start, len)) line_write(output, start, len, 1);
+    if (!output_heard(output, start, len) && !is_said(output, start, len)) line_write(output, start, len, 1);
     start = newline + 1;
   }
   output->used = (size_t)(end - start);

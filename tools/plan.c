@@ -20,7 +20,7 @@ static const char *const help =
     "is in flight at a time; with --gap slices overlap, those of p3, fifo, auto and --slice.\n\n"
     "The first line of FILE.csv names columns, among them layer_index (1, 2, ... in forward order),\n"
     "params (floats of 4 bytes), bwd_time_us and fwd_time_us; each other line is a layer.\n\n"
-    "policies; but for p3 and auto the next forward begins when all messages have ended:\n"
+    "policies; except with p3 and auto the next forward begins when all messages have ended:\n"
     "  wfbp              each layer alone\n"
     "  single            all together when backward has ended (SyncEASGD)\n"
     "  threshold:BYTES[,FIRST]  a message is closed when it has BYTES, the first one when it has FIRST;\n"

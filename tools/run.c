@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tutti run`: starts the ranks of one job on this host.
+/* `tutti run`: starts the ranks of one job on this host, or on others (hosts.c).
  *
  * The launcher makes the unique id, so the rendezvous is in this process, and hands it to the
  * children through an inherited descriptor: it is in no environment and in no argument list. Output is
@@ -19,42 +19,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "run.h"
 #include "tutti_tools.h"
 
-#define MAX_RANKS 4096
 #define GRACE_MOST 1000000
 #define KILL_AFTER_MS 3000 /* between SIGTERM and SIGKILL */
 #define LAST_WORDS_MS 1000 /* what grandchildren still write is passed on for this long after the last rank */
 
-struct child {
-  pid_t pid;       /* 0: has ended */
-  pid_t ended_pid; /* not 0: it has ended, and the start-up is to be told, once all of its output is read */
-  int status;      /* of waitpid */
-  struct output out, err;
-};
-
-struct job {
-  int nprocs, prefix, keep_going, bind, id_fd;
-  pid_t pid; /* of the launcher */
-  tuttiUniqueId id;
-  long grace_ms;
-  char **program;
-  struct child *children;
-  struct said said;
-  int running, status;       /* status: of the first failure */
-  long failed_ms, killed_ms; /* when it failed, when SIGTERM went out; 0: not yet */
-};
-
 static const char *const help =
-    "usage: tutti run [-n RANKS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
-    "Starts PROGRAM RANKS times on this host as the ranks of one job; programs find the\n"
+    "usage: tutti run [-n RANKS] [-H HOSTS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
+    "Starts PROGRAM RANKS times as the ranks of one job, on this host or on others; programs find the\n"
     "job through tuttiGetLaunch. A job is for one program: a script that starts a second\n"
     "one needs another `tutti run`. Every output line is prefixed with its rank; a warning that the\n"
-    "library gives on several ranks in the same words is shown once. Signals (INT, TERM, HUP, USR1,\n"
+    "library gives on several ranks of a host in the same words is shown once. Signals (INT, TERM, HUP, USR1,\n"
     "USR2) are passed on. The exit status is that of the first rank that fails (128 + signal if it was\n"
     "killed), else 0.\n\n"
-    "  -n, --ranks N     number of ranks (default: 1)\n"
+    "  -n, --ranks N     number of ranks (default: 1; with -H one a host)\n"
+    "  -H, --hosts LIST  starts them on these hosts, HOST[:N],...: N ranks on each, or -n spread over all in blocks.\n"
+    "                    ssh must work without a password, and carries the key of the job. TUTTI_... of the\n"
+    "                    environment and the current folder are those of this host; no rank reads input\n"
+    "      --ssh COMMAND what starts a command on a host (default: \"ssh -o BatchMode=yes -o ConnectTimeout=10\")\n"
+    "      --tutti PATH  the program on the hosts (default: tutti, as their shells find it)\n"
     "      --no-prefix   do not prefix lines with the rank, and show all\n"
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
@@ -74,6 +59,9 @@ static long now_ms(void)
 static int options_parse(struct job *job, int argc, char **argv)
 {
   static const struct option options[] = {{"ranks", required_argument, NULL, 'n'},
+                                          {"hosts", required_argument, NULL, 'H'},
+                                          {"ssh", required_argument, NULL, 's'},
+                                          {"tutti", required_argument, NULL, 't'},
                                           {"no-prefix", no_argument, NULL, 'p'},
                                           {"grace", required_argument, NULL, 'g'},
                                           {"keep-going", no_argument, NULL, 'k'},
@@ -81,15 +69,20 @@ static int options_parse(struct job *job, int argc, char **argv)
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   const long long ranks[] = {1, MAX_RANKS}, seconds[] = {0, GRACE_MOST};
-  int option;
+  const char *hosts = NULL;
+  int option, has_ranks = 0;
   long long number;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "+n:h", options, NULL)) != -1) {
+  while ((option = getopt_long(argc, argv, "+n:H:h", options, NULL)) != -1) {
     switch (option) {
     case 'n':
       if (!number_read("run", "-n", DIGITS, ranks, &number)) return 2;
       job->nprocs = (int)number;
+      has_ranks = 1;
       break;
+    case 'H': hosts = optarg; break;
+    case 's': job->ssh = optarg; break;
+    case 't': job->tutti = optarg; break;
     case 'p': job->prefix = 0; break;
     case 'k': job->keep_going = 1; break;
     case 'b': job->bind = 0; break;
@@ -102,6 +95,8 @@ static int options_parse(struct job *job, int argc, char **argv)
     }
   }
   job->program = argv + optind;
+  job->total = job->nprocs;
+  if (*job->program && hosts && !hosts_read(job, hosts, has_ranks ? job->nprocs : 0)) return 2;
   if (*job->program) return -1;
   fprintf(stderr, "tutti run: no program is given; try `tutti run --help`\n");
   return 2;
@@ -113,8 +108,8 @@ static void environment_set(const struct job *job, int proc)
     const char *name;
     int value;
   } variables[] = {{"TUTTI_LAUNCH_FD", job->id_fd},
-                   {"TUTTI_LAUNCH_NPROCS", job->nprocs},
-                   {"TUTTI_LAUNCH_PROC", proc},
+                   {"TUTTI_LAUNCH_NPROCS", job->total},
+                   {"TUTTI_LAUNCH_PROC", job->first + proc},
                    {"TUTTI_LAUNCH_LOCAL_NPROCS", job->nprocs},
                    {"TUTTI_LAUNCH_LOCAL_PROC", proc}};
   for (size_t v = 0; v < sizeof variables / sizeof variables[0]; v++) {
@@ -143,8 +138,8 @@ static void bind_rank(const struct job *job, int proc)
   sched_setaffinity(0, sizeof mine, mine);
 }
 
-/* In the child; does not return. */
-static void become_rank(const struct job *job, int proc, int out, int err)
+/* In the child; does not return. `in` is its standard input; -1: that of the launcher. */
+static void become_child(const struct job *job, int proc, int in, int out, int err)
 {
   sigset_t none;
   sigemptyset(&none);
@@ -152,9 +147,14 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   signal(SIGPIPE, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != job->pid) _exit(126); /* died before the line above */
-  if (proc > 0 && !freopen("/dev/null", "r", stdin)) _exit(126);
+  if ((proc > 0 || job->is_part) && !freopen("/dev/null", "r", stdin)) _exit(126);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
+  if (job->nhosts) {
+    setpgid(0, 0); /* Ctrl-C is for the launcher, which passes it on */
+    dup2(in, STDIN_FILENO);
+    host_become(job, proc);
+  }
   environment_set(job, proc);
   if (job->bind) bind_rank(job, proc);
   execvp(job->program[0], job->program);
@@ -165,29 +165,44 @@ static void become_rank(const struct job *job, int proc, int out, int err)
 static int child_start(struct job *job, int proc)
 {
   struct child *child = &job->children[proc];
-  int out[2], err[2];
+  int in[2] = {-1, -1}, out[2], err[2];
   if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) return -1;
+  if (job->nhosts && pipe2(in, O_CLOEXEC) != 0) return -1;
   fflush(NULL);
   child->pid = fork();
   if (child->pid < 0) return -1;
-  if (child->pid == 0) become_rank(job, proc, out[1], err[1]);
+  if (child->pid == 0) become_child(job, proc, in[0], out[1], err[1]);
   close(out[1]);
   close(err[1]);
+  child->in = in[1];
   child->out = (struct output){.from = out[0], .to = STDOUT_FILENO, .rank = proc};
   child->err = (struct output){.from = err[0], .to = STDERR_FILENO, .rank = proc};
-  if (job->prefix) {
-    child->err.said = &job->said;
-    snprintf(child->out.prefix, sizeof child->out.prefix, "[%d] ", proc);
-    snprintf(child->err.prefix, sizeof child->err.prefix, "[%d] ", proc);
-  }
   job->running++;
+  if (job->nhosts) { /* lines have their prefixes */
+    close(in[0]);
+    child->err.job = job;
+    host_tell(job, proc, child->in);
+  } else if (job->prefix) {
+    child->err.said = &job->said;
+    snprintf(child->out.prefix, sizeof child->out.prefix, "[%d] ", job->first + proc);
+    snprintf(child->err.prefix, sizeof child->err.prefix, "[%d] ", job->first + proc);
+  }
   return 0;
 }
 
+/* Hosts are told by a byte; SIGKILL ends the connection, and with it the ranks. */
 static void signal_all(const struct job *job, int signal)
 {
-  for (int p = 0; p < job->nprocs; p++)
-    if (job->children[p].pid > 0) kill(job->children[p].pid, signal);
+  for (int p = 0; p < job_children(job); p++) {
+    struct child *child = &job->children[p];
+    if (child->pid <= 0) continue;
+    if (!job->nhosts || signal == SIGKILL) {
+      kill(child->pid, signal);
+    } else {
+      ssize_t n = write(child->in, &(char){(char)signal}, 1);
+      (void)n; /* it has ended, then */
+    }
+  }
 }
 
 /* The output of a rank so far is printed before the line about its end. */
@@ -200,24 +215,38 @@ static void output_flush(struct child *child)
   }
 }
 
+/* A part has said which rank it was; ssh itself fails with 255. */
+static void failure_print(const struct job *job, int p, pid_t pid, int code)
+{
+  if (job->nhosts && code == 255)
+    fprintf(stderr, "tutti run: host %s cannot be reached, or the connection is lost\n", job->hosts[p].name);
+  else if (job->nhosts)
+    fprintf(stderr, "tutti run: the ranks of host %s ended with status %d%s\n", job->hosts[p].name, code,
+            code == 127 ? ": the program is not there, or `tutti` (--tutti PATH)" : "");
+  else fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d\n", job->first + p, (int)pid, code);
+}
+
 static void note_end(struct job *job, pid_t pid, int status)
 {
   int p = 0;
-  while (p < job->nprocs && job->children[p].pid != pid) p++;
-  if (p == job->nprocs) return;
-  job->children[p].pid = 0;
-  job->children[p].ended_pid = pid;
-  job->children[p].status = status;
-  output_flush(&job->children[p]);
+  while (p < job_children(job) && job->children[p].pid != pid) p++;
+  if (p == job_children(job)) return;
+  struct child *child = &job->children[p];
+  child->pid = 0;
+  child->ended_pid = pid;
+  child->status = status;
+  output_flush(child);
+  if (child->in >= 0) close(child->in);
+  child->in = -1;
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0 || job->status) return;
   job->status = code;
   job->failed_ms = now_ms();
-  if (WIFSIGNALED(status))
-    fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)\n", p, (int)pid, WTERMSIG(status),
-            strsignal(WTERMSIG(status)));
-  else fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d\n", p, (int)pid, code);
+  if (WIFSIGNALED(status) && !job->nhosts)
+    fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)\n", job->first + p, (int)pid,
+            WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else failure_print(job, p, pid, code);
 }
 
 static void reap(struct job *job)
@@ -227,15 +256,25 @@ static void reap(struct job *job)
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) note_end(job, pid, status);
 }
 
-/* Others may wait for a rank that will not come. While somebody has its output, that may be the rank: a child of it. */
+/* Tells of ranks that have ended: others may wait for them. While somebody has the output of one, that may be the
+ * rank: a child of it. */
 static void ends_tell(struct job *job)
 {
-  for (int p = 0; p < job->nprocs; p++) {
+  for (int p = 0; p < job->nprocs && !job->nhosts; p++) {
     struct child *child = &job->children[p];
     if (!child->ended_pid || child->out.from >= 0 || child->err.from >= 0) continue;
-    tuttiLaunchEnded(&job->id, p, job->nprocs, child->ended_pid, child->status);
+    if (job->is_part && job->prefix) part_say(job->first + p, child->ended_pid, child->status);
+    else tuttiLaunchEnded(&job->id, p, job->nprocs, child->ended_pid, child->status);
     child->ended_pid = 0;
   }
+}
+
+int output_heard(const struct output *output, const char *line, size_t len)
+{
+  int proc, pid, status;
+  if (!output->job || !part_heard(line, len, &proc, &pid, &status)) return 0;
+  tuttiLaunchEnded(&output->job->id, proc, output->job->total, pid, status);
+  return 1;
 }
 
 /* After the first failure: patience, then SIGTERM, then SIGKILL. */
@@ -244,7 +283,9 @@ static void escalate(struct job *job)
   long now = now_ms();
   if (!job->failed_ms || job->keep_going || !job->running) return;
   if (!job->killed_ms && now - job->failed_ms >= job->grace_ms) {
-    fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running, job->running == 1 ? "rank" : "ranks");
+    if (!job->nhosts) /* parts say it */
+      fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running,
+              job->running == 1 ? "rank" : "ranks");
     job->killed_ms = now;
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);
@@ -253,23 +294,44 @@ static void escalate(struct job *job)
   }
 }
 
-/* Ctrl-C at a terminal (SI_KERNEL) has reached the ranks, which are in our process group, already. */
+/* Ctrl-C at a terminal (SI_KERNEL) has reached ranks of this host, which are in our process group, already. */
 static void signals_take(struct job *job, int fd)
 {
   struct signalfd_siginfo info;
   while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
     if (info.ssi_signo == SIGCHLD) reap(job);
-    else if (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) signal_all(job, (int)info.ssi_signo);
+    else if (job->nhosts || info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL)
+      signal_all(job, (int)info.ssi_signo);
+}
+
+/* Reads what the launcher tells a part: each byte is a signal; at the end it is gone, or the connection. */
+static void launcher_hear(struct job *job, struct pollfd *launcher)
+{
+  char signal;
+  ssize_t n = read(launcher->fd, &signal, 1);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (n == 1) {
+    signal_all(job, signal);
+    return;
+  }
+  launcher->fd = -1;
+  if (job->killed_ms) return;
+  job->killed_ms = job->failed_ms = now_ms();
+  job->keep_going = 0;
+  if (!job->status) job->status = 128 + SIGTERM;
+  signal_all(job, SIGTERM);
+  signal_all(job, SIGCONT);
 }
 
 /* Until all ranks have ended and all their output is written. A grandchild may hold a pipe open: once the ranks are
  * gone only what is there counts, and not for long. */
 static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct output **outputs)
 {
+  struct pollfd launcher = {job->is_part ? STDIN_FILENO : -1, POLLIN, 0};
   for (long gone_ms = 0;;) {
     nfds_t n = 0;
     polls[n++] = (struct pollfd){signal_fd, POLLIN, 0};
-    for (int p = 0; p < job->nprocs; p++) {
+    for (int p = 0; p < job_children(job); p++) {
       struct output *both[2] = {&job->children[p].out, &job->children[p].err};
       for (int k = 0; k < 2; k++) {
         if (both[k]->from < 0) continue;
@@ -278,12 +340,14 @@ static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct o
       }
     }
     if (n == 1 && !job->running) return;
-    int ready = poll(polls, n, job->running ? 100 : 20);
+    polls[n] = launcher;
+    int ready = poll(polls, n + 1, job->running ? 100 : 20);
     if (!job->running && !gone_ms) gone_ms = now_ms();
     if (!job->running && (ready == 0 || now_ms() - gone_ms > LAST_WORDS_MS)) return;
     if (polls[0].revents) signals_take(job, signal_fd);
     for (nfds_t i = 1; i < n; i++)
       if (polls[i].revents) output_pump(outputs[i]);
+    if (polls[n].revents) launcher_hear(job, &launcher);
     ends_tell(job);
     escalate(job);
   }
@@ -300,18 +364,20 @@ static int job_run(struct job *job)
   signal(SIGCHLD, SIG_DFL); /* whoever ignores it may have started us; then no child could be waited for */
   job->pid = getpid();
   int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  size_t outputs = 2 * (size_t)job->nprocs + 1;
+  int n = job_children(job);
+  size_t outputs = 2 * (size_t)n + 2;
   struct pollfd *polls = calloc(outputs, sizeof *polls);
   struct output **pumps = calloc(outputs, sizeof *pumps);
-  job->children = calloc((size_t)job->nprocs, sizeof *job->children);
+  job->children = calloc((size_t)n, sizeof *job->children);
   if (signal_fd < 0 || !polls || !pumps || !job->children) {
     fprintf(stderr, "tutti run: %s\n", strerror(errno));
     return 1;
   }
-  for (int p = 0; p < job->nprocs; p++) job->children[p].out.from = job->children[p].err.from = -1;
-  for (int p = 0; p < job->nprocs; p++)
+  for (int p = 0; p < n; p++) job->children[p].in = job->children[p].out.from = job->children[p].err.from = -1;
+  for (int p = 0; p < n; p++)
     if (child_start(job, p) != 0) {
-      fprintf(stderr, "tutti run: cannot start rank %d: %s (ulimit -n, ulimit -u)\n", p, strerror(errno));
+      fprintf(stderr, "tutti run: cannot start %s %d: %s (ulimit -n, ulimit -u)\n",
+              job->nhosts ? "the ssh of host" : "rank", job->first + p, strerror(errno));
       signal_all(job, SIGKILL);
       job->status = 1;
       break;
@@ -329,12 +395,20 @@ static int job_run(struct job *job)
 
 int command_run(int argc, char **argv)
 {
-  struct job job = {.nprocs = 1, .prefix = 1, .bind = 1, .grace_ms = 10000};
-  int parsed = options_parse(&job, argc, argv);
+  struct job job = {.nprocs = 1, .prefix = 1, .bind = 1, .grace_ms = 10000, .tutti = "tutti",
+                    .ssh = "ssh -o BatchMode=yes -o ConnectTimeout=10"};
+  job.is_part = argc == 2 && strcmp(argv[1], "--part") == 0;
+  int parsed = job.is_part ? (part_read(&job) ? -1 : 2) : options_parse(&job, argc, argv);
   if (parsed >= 0) return parsed;
-  if (tuttiGetUniqueId(&job.id) != tuttiSuccess || tuttiLaunchDescriptor(&job.id, &job.id_fd) != tuttiSuccess) {
+  if ((!job.is_part && tuttiGetUniqueId(&job.id) != tuttiSuccess) ||
+      tuttiLaunchDescriptor(&job.id, &job.id_fd) != tuttiSuccess) {
     fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
     return 1;
   }
-  return job_run(&job);
+  int status = job_run(&job);
+  for (char **word = job.program; job.is_part && *word; word++) free(*word);
+  if (job.is_part) free(job.program);
+  free(job.hosts);
+  free(job.host_list);
+  return status;
 }

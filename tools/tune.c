@@ -70,8 +70,8 @@ static const char *const help =
     "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN)\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
     "  -h, --help             this text\n\n"
-    "If the machine was busy before it was measured, the profile is no good to choose by: that is said, and, but for\n"
-    "jobs, the exit status is 3.\n";
+    "If the machine was busy before it was measured, do not choose by the profile: `tune` says so, and its\n"
+    "exit status is 3 (as the program of a job it is 0).\n";
 
 /* ---- options ---- */
 

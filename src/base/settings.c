@@ -316,7 +316,10 @@ static void row_list(struct tt_listing *listing, const struct row *row, const ch
 
 void tt_settings_list(struct tt_listing *listing, const struct tt_settings *settings)
 {
-  for (size_t i = 0; i < ROWS; i++) row_list(listing, &rows[i], (const char *)settings + rows[i].offset);
+  for (int is_set = 1; is_set >= 0; is_set--)
+    for (size_t i = 0; i < ROWS; i++)
+      if ((tt_env(rows[i].name) != NULL) == is_set)
+        row_list(listing, &rows[i], (const char *)settings + rows[i].offset);
 }
 
 /* Continues the hash with the value of a row. */

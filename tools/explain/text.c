@@ -30,6 +30,16 @@ static void head_print(const struct tt_explained *e, FILE *out)
   fprintf(out, "choice: %s in blocks of %s: %s us predicted in %s memory; %s\n", tt_choice_text(&e->choice, name),
           tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us),
           tt_memory_names[e->tuning->memory], why);
+  int32_t share = (e->tuning->nranks + nnodes - 1) / nnodes;
+  if (share > cluster->cores)
+    fprintf(out, "caution: on a node %d ranks share %d core%s, and wait for their turns: that is not predicted\n",
+            (int)share, (int)cluster->cores, cluster->cores == 1 ? "" : "s");
+}
+
+/* Measured operations took so much longer, or less, than they are played that the factor says little about others. */
+static int is_unsure(const struct tt_predicted *predicted)
+{
+  return predicted->factor > 4 || predicted->factor < 0.25;
 }
 
 /* The whole vector goes in one segment: longer blocks are the same. */
@@ -64,7 +74,7 @@ static int names_width(const struct tt_explained *e)
 static void candidates_print(const struct tt_explained *e, FILE *out)
 {
   char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES], us[3][TT_US_BYTES];
-  int width = names_width(e);
+  int width = names_width(e), unsure = 0;
   fprintf(out, "\n  %-*s %10s %10s %6s %10s %10s %10s %7s\n", width, "algorithm", "block", "us", "ratio", "latency",
           "bandwidth", "reduction", "factor");
   for (int c = 0; c < e->n; c++) {
@@ -74,10 +84,12 @@ static void candidates_print(const struct tt_explained *e, FILE *out)
     fprintf(out, "%c %-*s %10s %10s %6.2f", is_chosen ? '*' : ' ', width,
             tt_choice_text(&e->candidates[c].choice, name), tt_bytes_text(e->candidates[c].choice.block_bytes, size),
             tt_us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
-    fprintf(out, " %10s %10s %10s %7.2f%s\n", tt_us_text(p->latency_us, us[0]), tt_us_text(p->bandwidth_us, us[1]),
-            tt_us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
+    fprintf(out, " %10s %10s %10s %7.2f%s%s\n", tt_us_text(p->latency_us, us[0]), tt_us_text(p->bandwidth_us, us[1]),
+            tt_us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~", is_unsure(p) ? " ?" : "");
+    unsure += is_unsure(p);
   }
   fprintf(out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
+  if (unsure) fprintf(out, "?: the factor is far from 1, so the time is a guess; `tutti tune` measures here.\n");
   for (int c = 0; c < e->n; c++)
     if (!e->candidates[c].predicted.is_played) {
       fprintf(out, "~: only some ranks were played; what all take grows from that as the algorithm claims.\n");

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The job of `tutti run`: on this host (run.c), on several (hosts.c). */
+#ifndef TUTTI_RUN_H
+#define TUTTI_RUN_H
+
+#include "command.h"
+
+#define MAX_RANKS 4096
+#define HOSTS_MOST 1024
+
+/* A rank; or, of a job on several hosts, the ssh to one of these. */
+struct child {
+  pid_t pid;       /* 0: has ended */
+  pid_t ended_pid; /* not 0: it has ended, and the start-up is to be told, once all of its output is read */
+  int status;      /* of waitpid */
+  int in;          /* to the standard input of an ssh: signals; -1: none */
+  struct output out, err;
+};
+
+struct host {
+  const char *name;
+  int ranks;
+};
+
+struct job {
+  int nprocs, first, total; /* ranks that are started here, the number of the first one, ranks of the job */
+  int nhosts;               /* not 0: nothing is started here, but an ssh for each host */
+  int is_part;              /* 1: another `tutti run` has started this one, and talks to it on standard input */
+  struct host *hosts;
+  char *host_list;      /* the names */
+  const char *ssh, *tutti;
+  int prefix, keep_going, bind, id_fd;
+  pid_t pid; /* of the launcher */
+  tuttiUniqueId id;
+  long grace_ms;
+  char **program;
+  struct child *children;
+  struct said said;
+  int running, status;       /* status: of the first failure */
+  long failed_ms, killed_ms; /* when it failed, when SIGTERM went out; 0: not yet */
+};
+
+/* The children: hosts or ranks. */
+static inline int job_children(const struct job *job)
+{
+  return job->nhosts ? job->nhosts : job->nprocs;
+}
+
+/* ---- hosts.c ---- */
+
+/* Reads "HOST[:N],..." and spreads the ranks over these; `ranks` is that of -n, 0 if it was not given. 0: it is wrong,
+ * as was said. */
+int hosts_read(struct job *job, const char *list, int ranks);
+
+/* In the child: becomes the command that starts `tutti run` on a host. Does not return. */
+void host_become(const struct job *job, int host);
+
+/* Tells that `tutti run`, on its standard input, what it needs: the key of the job is nowhere else. */
+void host_tell(const struct job *job, int host, int fd);
+
+/* In that `tutti run`: reads it. 0: it is not understood, as was said. */
+int part_read(struct job *job);
+
+/* A line of that `tutti run` about a rank that has ended, and its reading. 0: the line is none. */
+void part_say(int proc, int pid, int status);
+int part_heard(const char *line, size_t len, int *proc, int *pid, int *status);
+
+#endif
