@@ -11,7 +11,7 @@
  * - A wrong argument is refused before anything is queued; nothing is lost and the communicator stays usable. After
  *   tuttiRemoteError, tuttiSystemError, tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
  *   communicator moves no more data: every further call returns the first error, and only tuttiCommAbort,
- *   tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
+ *   tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters still work.
  * - A failure does not surface at the same operation on all ranks, unless fault_level says so: some survivors may get
  *   tuttiSuccess and a correct result from the very collective that fails on others, and even from later ones. A
  *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "everywhere": the survivors agree

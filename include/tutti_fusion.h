@@ -59,7 +59,7 @@
  * The bits of results depend on the tensors, steps and ranks alone: not on the plan, its slices, the transport, or the
  * place of a rank; random numbers follow from tensor, step, rank and element. A plane takes twice the memory of its
  * tensor (a step writes the other copy), but one of sums or weights only for what the rank owns. A codec that keeps a
- * rest wants a smaller rate, or momentum inside the codec: momentum outside of it adds the rest up again and again.
+ * rest needs a smaller rate, or momentum inside the codec: momentum outside of it adds the rest up again and again.
  * Planes are scaled when `after` is changed (tuttiFusionScale), so that a loss scale may change in mid-training. With
  * config.overflow a step that overflowed leaves all planes as they were before it: the program skips its update, and
  * nothing is lost.
@@ -106,7 +106,7 @@
  * reads them for a checkpoint. If a rank dies, so do the masters that it owned, which a shrink cannot bring back: go on
  * from the weights in recvbuff (with weights_type tuttiFloat32 these are the masters' bits) or from a checkpoint. After
  * an error in mid-step recvbuff may have weights of that step in some tensors, other ones on other ranks: a program
- * that wants to go on keeps a copy of the step before.
+ * that must go on keeps a copy of the step before.
  *
  * With config.overflow a step in which an element of a gradient or a weight became infinite or NaN leaves all planes as
  * they were, and recvbuff gets the weights of the step before once more. So a tensor's wait ends with the step, and all
@@ -352,7 +352,7 @@ TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double
 
 /* Sets another codec, from the next step on. It is for warm-ups, or dense first steps, and collective: all ranks give
  * the same codec between the same two steps, and the call returns when all have. NULL or "none": no codec. Planes stay
- * if only parameters change ("dgc:0.75" to "dgc:0.999"), but for planes of sums where another ROW gives elements to
+ * if only parameters change ("dgc:0.75" to "dgc:0.999"), except planes of sums where another ROW gives elements to
  * other owners; else they begin as zeros again, and what they held is lost. Weights and the state of an update are
  * moved to their new owners, and lose nothing.
  *
@@ -365,7 +365,7 @@ TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec
  * from there: for checkpoints, and for the first weights of an update. Planes are numbered from 0 on in the order
  * above, those of an update first, have as many elements as the tensor (count), and are those that the last complete
  * step left, each rank its own, in the units of results: a loss scale is not in them. A plane of an update, and one of
- * sums ("1bit": 1), is read as zero but for the elements that this rank owns: to go on with other ranks, or as a
+ * sums ("1bit": 1), is read as zero except the elements that this rank owns: to go on with other ranks, or as a
  * checkpoint, add up those of all ranks, and give each rank the sum, of which it keeps what it owns. After an error
  * they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the
  * next fusion; state_step of tuttiFusionGetInfo is the step that left them. Random numbers, and the lengths of
