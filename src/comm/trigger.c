@@ -78,9 +78,6 @@ tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
   struct tt_slots *slots = op->comm->parts.slots;
   uint64_t capture = 0;
   tuttiResult_t result = tt_trigger_check(op->comm, stream, &capture);
-  if (result == tuttiSuccess && binding->shares)
-    result = tt_fail(tuttiInvalidUsage, "all-gathers and reduce-scatters with counts are not carried out on CUDA "
-                                        "streams yet: give them no stream");
   if (result != tuttiSuccess) return result;
   trigger_set(op, stream, capture, binding->call.count != 0);
   if (!binding->call.count) { /* nothing is combined */
@@ -93,7 +90,10 @@ tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
     binding->scalar_at = slots->scalar;
   }
   size_t piece = tt_piece_count(&binding->call, op->comm->facts.nranks, slots->bytes);
-  if (op->trigger.slots) op->trigger.npieces = (uint32_t)((binding->call.count + piece - 1) / piece);
+  if (!op->trigger.slots) return result;
+  op->trigger.npieces =
+      binding->shares ? tt_pieces_of_shares(&binding->call, binding->shares, op->comm->facts.nranks, slots->bytes)
+                      : (uint32_t)((binding->call.count + piece - 1) / piece);
   return result;
 }
 
@@ -183,11 +183,36 @@ static tuttiResult_t messages_copy(struct tt_op *op, int sends)
   return result;
 }
 
+/* The parts of unequal shares go between the GPU and the slot of a piece, where all of them follow each other. */
+static tuttiResult_t unequal_copy(struct tt_op *op, uint32_t p, int brings)
+{
+  const struct tt_binding *binding = &op->binding;
+  const struct tt_trigger *trigger = &op->trigger;
+  const struct tt_kind *kind = &tt_kinds[binding->call.collective];
+  const size_t size = tt_type_size(binding->call.type);
+  const char *memory = brings ? binding->in : binding->out;
+  char *slot = trigger->slots + p % trigger->nslots * trigger->slot_bytes;
+  int is_own = (brings ? kind->in : kind->out) == TT_COVER_OWN;
+  tuttiResult_t result = tuttiSuccess;
+  for (int r = 0; r < op->comm->facts.nranks && result == tuttiSuccess; r++) {
+    size_t before, part = tt_piece_part(binding->shares->counts[r], p, trigger->npieces, &before) * size;
+    const char *at = memory + ((is_own ? 0 : binding->shares->starts[r]) + before) * size;
+    const struct tt_rows rows = {.dst = brings ? slot : (char *)(uintptr_t)at,
+                                 .src = brings ? at : slot,
+                                 .width = part,
+                                 .n = !is_own || r == op->comm->facts.rank};
+    result = tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+    slot += part;
+  }
+  return result;
+}
+
 /* The contributions to a piece of a collective go into its slot. */
 static tuttiResult_t shares_bring(struct tt_op *op, uint32_t p)
 {
   const struct tt_trigger *trigger = &op->trigger;
   if (trigger->in_share < 0) return tuttiSuccess;
+  if (op->binding.shares) return unequal_copy(op, p, 1);
   struct piece piece = piece_find(op, p);
   const size_t size = tt_type_size(op->binding.call.type), part = piece.count * size;
   const struct tt_rows rows = {.dst = piece.slot + (size_t)trigger->in_share * part,
@@ -213,6 +238,7 @@ static tuttiResult_t shares_take(struct tt_op *op, uint32_t p)
 {
   const struct tt_trigger *trigger = &op->trigger;
   if (trigger->out_share < 0) return tuttiSuccess;
+  if (op->binding.shares) return unequal_copy(op, p, 0);
   struct piece piece = piece_find(op, p);
   const size_t size = tt_type_size(op->binding.call.type), part = piece.count * size;
   const struct tt_rows rows = {.dst = (char *)op->binding.out + piece.before * size,

@@ -218,8 +218,20 @@ void tt_exchange_write(struct tt_transfer *transfers, const struct tt_exchange *
 
 /* Elements of a share in each piece of a call between nranks ranks, the last one excepted, if all of a piece has to fit
  * in `bytes`. A pure function of what all ranks agree on, so those cut alike that have no trigger. 0: there is no room
- * for a single one. Calls with unequal shares are not cut. */
+ * for a single one. */
 size_t tt_piece_count(const struct tt_call *call, int nranks, size_t bytes);
+
+/* The number of pieces of a call with unequal shares, each of which fits in `bytes`; 0: there is no room. Each piece
+ * has the same part of every share, up to one element. */
+uint32_t tt_pieces_of_shares(const struct tt_call *call, const struct tt_shares *shares, int nranks, size_t bytes);
+
+/* The elements of a share of `count` in piece p of n, and those before them. */
+static inline size_t tt_piece_part(size_t count, uint32_t p, uint32_t n, size_t *before)
+{
+  size_t each = count / n, more = count % n;
+  *before = each * p + (p < more ? p : more);
+  return each + (p < more);
+}
 
 /* Must be called before `plan` is destroyed, because an idle run keeps the links of its last plan. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);

@@ -66,7 +66,8 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
 static tuttiResult_t end_begin(struct tt_run *run, struct lane *lane)
 {
   const struct tt_call *call = &run->binding->call;
-  char *out = run->binding->shares ? (char *)run->binding->out + lane->start * tt_type_size(call->type) : lane->out;
+  char *out = lane->out;
+  if (run->binding->shares) out = tt_shares_result(run, lane);
   const void *sources[1] = {out};
   struct tt_reduce_arg arg;
   struct tt_reduction what = {call->redop, call->type, out, sources, 1, lane->count, &arg, run->looks};

@@ -16,14 +16,40 @@ size_t tt_piece_count(const struct tt_call *call, int nranks, size_t bytes)
   return part / tt_type_size(call->type);
 }
 
+uint32_t tt_pieces_of_shares(const struct tt_call *call, const struct tt_shares *shares, int nranks, size_t bytes)
+{
+  size_t room = bytes / tt_type_size(call->type), total = 0;
+  for (int r = 0; r < nranks; r++) total += shares->counts[r];
+  if (total <= room) return 1;
+  if (room <= (size_t)nranks) return 0;
+  size_t each = room - (size_t)nranks; /* parts differ by an element */
+  return (uint32_t)((total + each - 1) / each);
+}
+
+static tuttiResult_t no_room(const struct tt_run *run)
+{
+  return tt_fail(tuttiInternalError, "a piece of %zu bytes has no room for an element from each of %d ranks",
+                 run->exec->piece_bytes, run->exec->nranks);
+}
+
+/* All pieces have equally many segments. */
+static tuttiResult_t shares_cut(struct tt_run *run)
+{
+  const struct tt_binding *binding = run->binding;
+  uint32_t n = tt_pieces_of_shares(&binding->call, binding->shares, run->exec->nranks, run->exec->piece_bytes);
+  if (!n) return no_room(run);
+  run->cut = (struct cut){.each = (run->nsegments + n - 1) / n, .npieces = n};
+  run->nsegments = run->cut.each * n;
+  return tuttiSuccess;
+}
+
 tuttiResult_t tt_pieces_cut(struct tt_run *run)
 {
+  if (run->binding->shares) return shares_cut(run);
   const struct tt_call *call = &run->binding->call;
   struct cut *cut = &run->cut;
   size_t count = call->count, piece = tt_piece_count(call, run->exec->nranks, run->exec->piece_bytes);
-  if (!piece)
-    return tt_fail(tuttiInternalError, "a piece of %zu bytes has no room for an element from each of %d ranks",
-                   run->exec->piece_bytes, run->exec->nranks);
+  if (!piece) return no_room(run);
   *cut = (struct cut){.count = count, .each = run->nsegments, .npieces = 1};
   if (count <= piece) return tuttiSuccess;
   size_t most = (piece + run->segment_count - 1) / run->segment_count;

@@ -64,6 +64,7 @@ struct cursor {
 struct cuts {
   size_t *starts; /* [nshares + 1]: of the parts, in one line of all of them */
   size_t *skips;  /* [nshares]: elements of each share in earlier segments */
+  size_t *homes;  /* [nshares]: of each part in the slot of its piece, if the call has slots */
   size_t *slots;  /* [nslots]: starts of the slots in scratch */
 };
 
@@ -247,7 +248,10 @@ tuttiResult_t tt_shares_bind(struct tt_run *run);
 void tt_shares_free(struct tt_run *run);
 
 /* Cuts the shares for the lane's segment, of which start and count become those of this rank's own share. */
-void tt_shares_cut(struct tt_run *run, struct lane *lane);
+int tt_shares_cut(struct tt_run *run, struct lane *lane); /* 0: its piece is not open */
+
+/* The results of the segment. */
+char *tt_shares_result(const struct tt_run *run, const struct lane *lane);
 
 /* As tt_span_look. */
 char *tt_shares_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,

@@ -135,7 +135,7 @@ static int lane_bind(struct tt_run *run, struct lane *lane)
   lane->active = lane->finished = 0;
   lane->ending = 0;
   if (run->binding->shares) {
-    tt_shares_cut(run, lane);
+    lane->waits = !tt_shares_cut(run, lane);
     return 1;
   }
   if (run->cut.npieces == 1 && !run->binding->trigger) segment_find(run, lane);
@@ -209,7 +209,7 @@ static tuttiResult_t cut_segments(struct tt_run *run)
   run->nsegments = count != 0;
   if (count > run->segment_count) run->nsegments = (count + run->segment_count - 1) / run->segment_count;
   run->cut.npieces = 1;
-  if (run->exec->piece_bytes && !run->binding->shares) result = tt_pieces_cut(run);
+  if (run->exec->piece_bytes) result = tt_pieces_cut(run);
   size_t longest = count < run->segment_count ? count : run->segment_count;
   size_t slot = nblocks == 1 ? longest : (longest + nblocks - 1) / nblocks;
   run->slot_bytes = (slot * run->element + 63) & ~(size_t)63;

@@ -7,7 +7,7 @@ void tt_shares_free(struct tt_run *run)
 {
   for (int s = 0; s < TT_MAX_LANES; s++) {
     tt_free(run->lanes[s].cuts.starts);
-    run->lanes[s].cuts = (struct cuts){NULL, NULL, NULL};
+    run->lanes[s].cuts = (struct cuts){NULL, NULL, NULL, NULL};
   }
   run->cut_room = 0;
 }
@@ -15,7 +15,7 @@ void tt_shares_free(struct tt_run *run)
 tuttiResult_t tt_shares_bind(struct tt_run *run)
 {
   const struct tt_plan *plan = run->plan;
-  size_t nshares = (size_t)plan->nshares, nslots = (size_t)plan->schedule.nslots, room = 2 * nshares + 1 + nslots;
+  size_t nshares = (size_t)plan->nshares, nslots = (size_t)plan->schedule.nslots, room = 3 * nshares + 1 + nslots;
   if (plan->schedule.shape.nblocks != 1)
     return tt_fail(tuttiInternalError, "a plan of %d blocks a share does not serve unequal shares",
                    (int)plan->schedule.shape.nblocks);
@@ -27,7 +27,8 @@ tuttiResult_t tt_shares_bind(struct tt_run *run)
     if (!cuts->starts) cuts->starts = tt_alloc(room, sizeof *cuts->starts);
     if (!cuts->starts) return tt_fail(tuttiSystemError, "out of memory for an operation with %zu counts", nshares);
     cuts->skips = cuts->starts + nshares + 1;
-    cuts->slots = cuts->skips + nshares;
+    cuts->homes = cuts->skips + nshares;
+    cuts->slots = cuts->homes + nshares;
   }
   return tuttiSuccess;
 }
@@ -43,21 +44,42 @@ static void slots_cut(struct tt_run *run, const struct cuts *cuts)
   }
 }
 
-void tt_shares_cut(struct tt_run *run, struct lane *lane)
+/* A segment belongs to a piece, and has its part of that piece's part of each share. */
+int tt_shares_cut(struct tt_run *run, struct lane *lane)
 {
   const struct cuts *cuts = &lane->cuts;
-  size_t n = run->nsegments, before = lane->segment, at = 0;
+  const struct tt_trigger *trigger = run->binding->trigger;
+  uint32_t npieces = run->cut.npieces, each = (uint32_t)(run->nsegments / npieces);
+  uint32_t piece = (uint32_t)(lane->segment / each), segment = (uint32_t)(lane->segment % each);
+  char *slot = NULL;
+  if (trigger && trigger->slots) {
+    if (!tt_trigger_is_open(trigger, piece)) return 0;
+    slot = trigger->slots + piece % trigger->nslots * trigger->slot_bytes;
+  }
+  lane->in = slot && trigger->in_share >= 0 ? slot : NULL;
+  lane->out = slot && trigger->out_share >= 0 ? slot : NULL;
+  size_t at = 0, home = 0;
   for (int32_t share = 0; share < run->plan->nshares; share++) {
-    size_t count = run->binding->shares->counts[share], each = count / n, more = count % n;
+    size_t first, within, part = tt_piece_part(run->binding->shares->counts[share], piece, npieces, &first);
     cuts->starts[share] = at;
-    cuts->skips[share] = each * before + (before < more ? before : more);
-    at += each + (before < more);
+    at += tt_piece_part(part, segment, each, &within);
+    cuts->skips[share] = first + within;
+    cuts->homes[share] = home + within;
+    home += part;
   }
   cuts->starts[run->plan->nshares] = at;
   slots_cut(run, cuts);
   int32_t own = run->plan->schedule.shape.rank;
   lane->start = cuts->skips[own];
   lane->count = cuts->starts[own + 1] - cuts->starts[own];
+  return 1;
+}
+
+char *tt_shares_result(const struct tt_run *run, const struct lane *lane)
+{
+  size_t size = tt_type_size(run->binding->call.type);
+  if (!lane->out) return (char *)run->binding->out + lane->start * size;
+  return lane->out + lane->cuts.homes[run->plan->schedule.shape.rank] * size;
 }
 
 /* The share that holds element `at` of the line of all parts. */
@@ -99,7 +121,8 @@ char *tt_shares_look(const struct tt_run *run, const struct lane *lane, struct t
   size_t within = at - cuts->starts[share] * element, wanted = (within + *n + element - 1) / element;
   size_t left = (is_own ? lane->count : together(run, cuts, share, wanted)) * element - within;
   if (left < *n) *n = left;
-  size_t home = (is_own ? 0 : run->binding->shares->starts[share]) + cuts->skips[share];
-  char *base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
+  char *base = is_in ? lane->in : lane->out;
+  size_t home = base ? cuts->homes[share] : (is_own ? 0 : run->binding->shares->starts[share]) + cuts->skips[share];
+  if (!base) base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
   return base + ((home * element + within) << run->numbers.is_wide);
 }
