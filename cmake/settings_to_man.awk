@@ -36,6 +36,7 @@ BEGIN {
 
 # A group of settings.
 /^\/\* ---- .* ---- \*\/$/ {
+  groups++
   gsub(/^\/\* ---- | ---- \*\/$/, "")
   print ".SS " toupper(substr($0, 1, 1)) substr($0, 2) > out
 }
@@ -59,6 +60,7 @@ BEGIN {
   } else {
     range = part[3] == "" ? "text; default empty" : "text; default " part[3]
   }
+  if (!groups++) print ".SS Log" > out
   print ".TP\n.B " part[2] "\n" quote(help) "." > out
   print quote("(" range (same ? "; on all ranks" : "") ")") > out
 }
