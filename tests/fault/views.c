@@ -3,7 +3,7 @@
  * others agree on who is left. Each rank logs how each of its collectives ended. Then the logs are compared: every
  * collective has one outcome on all ranks that it ended on, also on those killed later; every success has the result of
  * exactly the members of one view; and all survivors carry out all of their collectives, without a restart.
- * "--kills N": so many jobs of each transport; "--seed N".
+ * "--kills N": so many jobs, of each transport in turn; "--seed N".
  * Labels: processes. */
 #include <signal.h>
 #include <stdatomic.h>

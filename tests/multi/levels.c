@@ -2,6 +2,7 @@
 /* fault_level 1 without a loss: all collectives have the results of level 0; whatever is not carried out at that level
  * is refused with a sentence that names it, and the communicator goes on; levels that are not there are refused; a call
  * that differs between ranks ends all ranks with the same call. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,38 @@ static int is_late(const struct ranks *self)
   return 0;
 }
 
+static void *abort_soon(void *comm)
+{
+  usleep(200000);
+  tuttiCommAbort(comm);
+  return NULL;
+}
+
+/* A call in the second view, which another communicator carries out, ends when a thread aborts the first one. */
+static int is_aborted(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  pthread_t thread;
+  int nranks;
+  RANKS_CHECK(join(self, 1, &comm) == tuttiSuccess);
+  if (self->rank == 0) return tuttiCommAbort(comm) != tuttiSuccess;
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("rank 0"));
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  if (self->rank == 1) {
+    RANKS_CHECK(pthread_create(&thread, NULL, abort_soon, comm) == 0);
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("aborted"));
+    return pthread_join(thread, NULL);
+  }
+  usleep(600000);
+  tuttiResult_t result = tuttiBarrier(comm, NULL); /* succeeds if rank 1 had done its part: then the next fails */
+  if (result == tuttiSuccess) result = tuttiBarrier(comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError && says("rank 1"));
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == 1);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
 static void collectives_have_the_results_of_level_0(void **state)
 {
   (void)state;
@@ -203,12 +236,19 @@ static void late_ranks_are_left_behind_and_told(void **state)
   assert_int_equal(ranks_run_threads(4, is_late, NULL, 60), 0);
 }
 
+static void calls_in_later_views_can_be_aborted(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(3, is_aborted, NULL, 60), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(collectives_have_the_results_of_level_0), cmocka_unit_test(other_calls_are_refused_by_name),
     cmocka_unit_test(other_levels_are_refused_by_name), cmocka_unit_test(calls_that_differ_end_all_ranks_alike),
-    cmocka_unit_test(ranks_that_abort_are_left_behind), cmocka_unit_test(late_ranks_are_left_behind_and_told)};
+    cmocka_unit_test(ranks_that_abort_are_left_behind), cmocka_unit_test(late_ranks_are_left_behind_and_told),
+    cmocka_unit_test(calls_in_later_views_can_be_aborted)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
