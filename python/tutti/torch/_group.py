@@ -18,8 +18,9 @@ from ._tensors import empty
 
 _c10d = dist.distributed_c10d
 _OVER = "over"  # in place of the id of an attempt that has failed
-# Behind a creation these versions wait for all ranks once more, and look every 10 ms unless all are there at once.
-_POLLS = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 1)
+# Behind a creation these versions wait for all ranks once more, and look every 10 ms unless all are there at once. A
+# few ranks can be; more of them, where they share cores, would only wait longer (8 on 2 cores: the same; 64: longer).
+_MOST_AT_ONCE = 4 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 1) else 0
 
 
 class _Group(Collectives, Messages):
@@ -181,7 +182,7 @@ def _create(facts, options=None):
                 set_key(store, f"id {number}", _OVER)
         raise
     group = _kind()(comm, dist.PrefixStore(f"attempt {number}", store), timeout, options)
-    if _POLLS:
+    if comm.size <= _MOST_AT_ONCE:
         try:
             comm.barrier()
         except BaseException:
