@@ -169,8 +169,10 @@ static char *word_read(void)
   return NULL;
 }
 
-static int part_refuse(const char *why)
+/* Frees what was read. */
+static int part_refuse(char *text, const char *why)
 {
+  free(text);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   fprintf(stderr, "tutti run: on %s: %s\n", host, why);
@@ -193,36 +195,36 @@ int part_read(struct job *job)
   static const char unread[] = "what `tutti run -H` says is not understood: --part is for that alone";
   char said[512], *text = word_read();
   int settings, arguments;
-  if (!text || strcmp(text, HEAD) != 0) return part_refuse(unread);
+  if (!text || strcmp(text, HEAD) != 0) return part_refuse(text, unread);
   free(text);
   text = word_read();
   if (!text || atoi(text) != TUTTI_VERSION_CODE) {
     snprintf(said, sizeof said,
              "Tutti has version %d here, and %.20s where it was started: install the same one everywhere",
              TUTTI_VERSION_CODE, text ? text : "none");
-    return part_refuse(said);
+    return part_refuse(text, said);
   }
   free(text);
   text = word_read();
   if (!text || sscanf(text, "%d %d %d %d %d %d %ld %d %d", &job->first, &job->nprocs, &job->total, &job->prefix,
                       &job->keep_going, &job->bind, &job->grace_ms, &settings, &arguments) != 9 ||
       job->nprocs < 1 || job->nprocs > MAX_RANKS || settings < 0 || arguments < 1 || arguments > WORDS_MOST)
-    return part_refuse(unread);
+    return part_refuse(text, unread);
   free(text);
   text = word_read();
-  if (!id_read(&job->id, text)) return part_refuse(unread);
+  if (!id_read(&job->id, text)) return part_refuse(text, unread);
   explicit_bzero(text, strlen(text));
   free(text);
   text = word_read();
   if (text && *text && chdir(text) != 0) {
     snprintf(said, sizeof said, "there is no folder %.300s: ranks start in the home folder", text);
-    part_refuse(said);
+    part_refuse(NULL, said);
   }
   free(text);
   for (int s = 0; s < settings; s++)
-    if (!(text = word_read()) || putenv(text) != 0) return part_refuse(unread);
+    if (!(text = word_read()) || putenv(text) != 0) return part_refuse(text, unread);
   job->program = calloc((size_t)arguments + 1, sizeof *job->program);
   for (int a = 0; a < arguments && job->program; a++)
-    if (!(job->program[a] = word_read())) return part_refuse(unread);
+    if (!(job->program[a] = word_read())) return part_refuse(NULL, unread);
   return job->program != NULL;
 }

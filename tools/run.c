@@ -393,20 +393,23 @@ static int job_run(struct job *job)
   return job->status;
 }
 
+static int job_start(struct job *job)
+{
+  if ((job->is_part || tuttiGetUniqueId(&job->id) == tuttiSuccess) &&
+      tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess)
+    return job_run(job);
+  fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
+  return 1;
+}
+
 int command_run(int argc, char **argv)
 {
   struct job job = {.nprocs = 1, .prefix = 1, .bind = 1, .grace_ms = 10000, .tutti = "tutti",
                     .ssh = "ssh -o BatchMode=yes -o ConnectTimeout=10"};
   job.is_part = argc == 2 && strcmp(argv[1], "--part") == 0;
   int parsed = job.is_part ? (part_read(&job) ? -1 : 2) : options_parse(&job, argc, argv);
-  if (parsed >= 0) return parsed;
-  if ((!job.is_part && tuttiGetUniqueId(&job.id) != tuttiSuccess) ||
-      tuttiLaunchDescriptor(&job.id, &job.id_fd) != tuttiSuccess) {
-    fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
-    return 1;
-  }
-  int status = job_run(&job);
-  for (char **word = job.program; job.is_part && *word; word++) free(*word);
+  int status = parsed >= 0 ? parsed : job_start(&job);
+  for (char **word = job.is_part ? job.program : NULL; word && *word; word++) free(*word);
   if (job.is_part) free(job.program);
   free(job.hosts);
   free(job.host_list);
