@@ -61,9 +61,9 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
  * communicator learns up to 32 shapes: those that are the first to have had so many calls.
  *
  * On one host predictions depend on the kind of memory: other ranks read that of tuttiMemAlloc where it lies. Before
- * the first call of a shape ranks agree on the kind in one more such operation, also with TUTTI_LEARN=0: it is that of
- * tuttiMemAlloc if that call's data are in it on all ranks. All calls of the shape are then made alike, in whatever
- * memory they are.
+ * the first call of a shape of more than 12 KiB ranks agree on the kind in one more such operation, also with
+ * TUTTI_LEARN=0: it is that of tuttiMemAlloc if that call's data are in it on all ranks. All calls of the shape are
+ * then made alike, in whatever memory they are.
  *
  * When tuttiCommDestroy succeeds, rank 0 keeps in its host's cache (TUTTI_CACHE) which algorithms have settled. A
  * communicator of as many ranks in such places, with these transports and settings, then begins with them. */

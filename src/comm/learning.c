@@ -5,8 +5,9 @@
  * All that decides on a choice is the same on all ranks: the order of calls, the table, and facts that all have taken.
  * A call that needs nothing costs a count.
  *
- * Kinds of memory. Where the table has rows for memory of tuttiMemAlloc, ranks agree before the first call of a shape:
- * it goes by these rows and arms if that call's data are in such memory on all ranks. This is one exchange of facts.
+ * Kinds of memory. Where the table has rows for memory of tuttiMemAlloc, ranks agree before the first call of a shape
+ * of more than 12 KiB: it goes by these rows and arms if that call's data are in such memory on all ranks. This is one
+ * exchange of facts.
  * Beyond that the kind of memory is a rank's own affair: calls in another kind than most are made like all of their
  * shape, but their times do not count. */
 #include <stdio.h>
@@ -98,7 +99,8 @@ static void cells_fill(struct tt_learning *learning, const struct tt_table *tabl
   for (size_t k = 0; k < sizeof learning->cells / sizeof *first; k++) {
     struct tt_learn_shape shape;
     shape_name(&shape, learning, &first[k]);
-    first[k].is_agreed = !tt_table_has_tutti(table, shape.collective);
+    int is_alike = tt_size_class_bytes(shape.size_class) <= TT_MEMORY_ALIKE;
+    first[k].is_agreed = is_alike || !tt_table_has_tutti(table, shape.collective);
     first[k].quiet = first[k].is_agreed ? first_calls(shape.size_class) + 1 : 1;
     cell_choose(learning, table, &first[k]);
   }

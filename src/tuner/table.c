@@ -112,9 +112,10 @@ static tuttiResult_t collective_fill(struct tt_table *table, int collective, int
 {
   int row = tt_arms_row(collective), learns = is_open && settings->learn != TT_LEARN_OFF;
   struct tt_costs *costs = NULL, *tutti = NULL;
-  struct tt_tuning in_tutti = *tuning;
+  struct tt_tuning in_malloc = *tuning, in_tutti = *tuning;
+  in_malloc.memory = TT_MEMORY_MALLOC;
   in_tutti.memory = TT_MEMORY_TUTTI;
-  tuttiResult_t result = tt_costs_make(&costs, collective, settings, tuning, NULL, 0);
+  tuttiResult_t result = tt_costs_make(&costs, collective, settings, &in_malloc, NULL, 0);
   if (result == tuttiSuccess)
     result = rows_make(table->rows[collective], learns ? &table->arms[TT_MEMORY_MALLOC][row] : NULL, costs);
   if (result == tuttiSuccess && is_open && tt_calibration_has_memory(collective, &in_tutti))

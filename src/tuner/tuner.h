@@ -203,11 +203,14 @@ static inline int tt_table_has_tutti(const struct tt_table *table, int collectiv
   return row >= 0 && table->tutti_rows[row][0].up_to_bytes;
 }
 
+/* Shares of at most so many bytes are as in malloc's memory: messages below 16 KiB are copied anyway. */
+#define TT_MEMORY_ALIKE ((uint64_t)12 << 10)
+
 /* The same for data in that kind of memory on all ranks. */
 static inline const struct tt_choice *tt_table_choice_in(const struct tt_table *table, enum tt_memory memory,
                                                          int collective, uint64_t bytes)
 {
-  if (memory == TT_MEMORY_MALLOC || !tt_table_has_tutti(table, collective))
+  if (memory == TT_MEMORY_MALLOC || bytes <= TT_MEMORY_ALIKE || !tt_table_has_tutti(table, collective))
     return tt_table_choice(table, collective, bytes);
   const struct tt_table_row *row = table->tutti_rows[tt_arms_row(collective)];
   while (bytes > row->up_to_bytes) row++;

@@ -46,7 +46,8 @@ static int differ(const struct ranks *self)
     result = tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL);
   const char *sentence = tuttiGetLastError(comm);
   RANKS_CHECK(result == tuttiInvalidUsage);
-  RANKS_CHECK(strstr(sentence, "rank 2") && strstr(sentence, "AllReduce #4"));
+  /* It is #5 behind an exchange of the kind of memory. */
+  RANKS_CHECK(strstr(sentence, "rank 2") && (strstr(sentence, "AllReduce #4") || strstr(sentence, "AllReduce #5")));
   RANKS_CHECK(strstr(sentence, difference->usual.words) && strstr(sentence, difference->odd.words));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
   free(data);

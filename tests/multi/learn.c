@@ -381,7 +381,7 @@ static int remembers_body(const struct ranks *self)
     RANKS_CHECK(!learnt || tt_choices_same(choice, &learnt->choice));
     RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess && is_right(&call, self));
   }
-  uint64_t ops = FIRST_CALLS + 10 + exchanges_first(comm, TT_ALL_REDUCE);
+  uint64_t ops = FIRST_CALLS + 10 + exchanges_first(comm, TT_ALL_REDUCE, 16000);
   RANKS_CHECK(!learnt || comm->queue.last_op == ops); /* it is settled: no first exchange of times */
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   buffers_free(&call);

@@ -92,9 +92,9 @@ static inline void learn_soon(tuttiComm_t comm)
 }
 
 /* Exchanges before the first call of a shape: 1 if there is a choice by the kind of memory. */
-static inline uint64_t exchanges_first(tuttiComm_t comm, int collective)
+static inline uint64_t exchanges_first(tuttiComm_t comm, int collective, uint64_t bytes)
 {
-  return (uint64_t)tt_table_has_tutti(&comm->calls.table, collective);
+  return bytes > TT_MEMORY_ALIKE && tt_table_has_tutti(&comm->calls.table, collective);
 }
 
 #endif

@@ -199,21 +199,27 @@ static void origins_print(const struct tt_explained *e, FILE *out)
   anchors_print(e, out);
 }
 
-static void sizes_print(const struct tt_explained *e, const struct tt_table *table, FILE *out)
+/* Those for more than `from` bytes, cut at `to`. */
+static void rows_print(const struct tt_table_row *row, uint64_t from, uint64_t to, FILE *out)
 {
   char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  for (int is_last = 0; !is_last; row++) {
+    uint64_t up_to = row->up_to_bytes < to ? row->up_to_bytes : to;
+    is_last = up_to == to;
+    if (up_to <= from) continue;
+    fprintf(out, "  %-6s %-10s %s in blocks of ", up_to == UINT64_MAX ? "beyond" : "up to",
+            up_to == UINT64_MAX ? "" : tt_bytes_text(up_to, size), tt_choice_text(&row->choice, name));
+    fprintf(out, "%s\n", tt_bytes_text(row->choice.block_bytes, size));
+  }
+}
+
+static void sizes_print(const struct tt_explained *e, const struct tt_table *table, FILE *out)
+{
+  int is_tutti = e->tuning->memory == TT_MEMORY_TUTTI && tt_table_has_tutti(table, e->collective);
   fprintf(out, "\nchoices by size%s in %s memory:\n", e->wire_type == e->call->type ? "" : ", of what travels",
           tt_memory_names[e->tuning->memory]);
-  int is_tutti = e->tuning->memory == TT_MEMORY_TUTTI && tt_table_has_tutti(table, e->collective);
-  const struct tt_table_row *row = table->rows[e->collective];
-  if (is_tutti) row = table->tutti_rows[tt_arms_row(e->collective)];
-  for (;; row++) {
-    int is_last = row->up_to_bytes == UINT64_MAX;
-    fprintf(out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
-            is_last ? "" : tt_bytes_text(row->up_to_bytes, size), tt_choice_text(&row->choice, name));
-    fprintf(out, "%s\n", tt_bytes_text(row->choice.block_bytes, size));
-    if (is_last) return;
-  }
+  rows_print(table->rows[e->collective], 0, is_tutti ? TT_MEMORY_ALIKE : UINT64_MAX, out);
+  if (is_tutti) rows_print(table->tutti_rows[tt_arms_row(e->collective)], TT_MEMORY_ALIKE, UINT64_MAX, out);
 }
 
 /* ---- what jobs have learnt ---- */
