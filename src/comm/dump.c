@@ -78,6 +78,7 @@ static void entry_write(const struct dump *dump, const struct tt_recorded *at)
   int is_over = call->op <= dump->finished;
   uint64_t ended_ns = is_over ? at->ended_ns : 0;
   if (is_over && ended_ns < at->began_ns) ended_ns = at->began_ns; /* the end is not exact */
+  if (is_over && !ended_ns) ended_ns = dump->now_ns;               /* the quickest calls have no times */
   fprintf(dump->out, "{\"record_id\":%llu,\"pg_id\":0,\"process_group\":[\"0\",", (unsigned long long)call->op - 1);
   string_write(dump->out, dump->comm->facts.label);
   fprintf(dump->out, "],\"collective_seq_id\":%llu,\"p2p_seq_id\":0,\"op_id\":%llu,\"profiling_name\":\"nccl:%s\"",
@@ -90,7 +91,7 @@ static void entry_write(const struct dump *dump, const struct tt_recorded *at)
   time_write(dump, "time_created_ns", at->began_ns ? at->began_ns : dump->now_ns);
   time_write(dump, "time_discovered_started_ns", at->began_ns);
   time_write(dump, "time_discovered_completed_ns", ended_ns);
-  if (at->is_exact && ended_ns > at->began_ns) {
+  if (at->is_exact && at->began_ns && ended_ns > at->began_ns) {
     fprintf(dump->out, ",\"duration_ms\":");
     thousands_write(dump->out, (ended_ns - at->began_ns) / 1000);
   }
