@@ -40,6 +40,7 @@
 #define EDGE 500000     /* at first */
 #define MOVED 50000     /* times have changed, if it is settled */
 #define MOVED_IN_RACE 200000
+#define PPM_MOST 1000000000
 
 const struct tt_learn_stage_rule tt_learn_stages[] = {
     {0, 2, 1, 7}, {SKIP, 2, 1, 7}, {SKIP, TT_LEARN_GROUP, 1, 1}, {SKIP, TT_LEARN_GROUP, TT_LEARN_GROUPS, 0.25f}};
@@ -176,11 +177,11 @@ void tt_learn_exchanged(struct tt_learn *learn, uint64_t ns)
 
 static int32_t ppm(int64_t part_ns, int64_t whole_ns)
 {
-  int64_t most = 1000 * (int64_t)MILLION;
   if (whole_ns <= 0) return 0;
-  if (part_ns > INT64_MAX / MILLION / 2 || part_ns < -INT64_MAX / MILLION / 2) part_ns /= whole_ns;
-  else part_ns = part_ns * MILLION / whole_ns;
-  return (int32_t)(part_ns > most ? most : part_ns < -most ? -most : part_ns);
+  int64_t times = part_ns / whole_ns, rest = part_ns % whole_ns;
+  if (times >= 1000 || times <= -1000) return times > 0 ? PPM_MOST : -PPM_MOST;
+  rest = whole_ns < INT64_MAX / MILLION ? rest * MILLION / whole_ns : rest / (whole_ns / MILLION);
+  return (int32_t)(times * MILLION + rest);
 }
 
 /* Thousandths of the incumbent's time. */
@@ -418,12 +419,13 @@ static enum tt_learned race_decide(struct tt_learn *learn, int64_t n, int32_t ex
   }
   if (excess_ppm + (is_over ? 0 : sure) < -BETTER) return challenger_wins(learn, excess_ppm);
   if (is_over || excess_ppm - sure > -TOLERANCE) return challenger_out(learn);
-  race->upper_ppm = (int32_t)((excess_ppm > 0 ? excess_ppm : 0) + sure / 2);
+  int64_t upper_ppm = (excess_ppm > 0 ? excess_ppm : 0) + sure / 2;
+  race->upper_ppm = upper_ppm < PPM_MOST ? (int32_t)upper_ppm : PPM_MOST;
   if (race->stage == COARSE && race->upper_ppm < NEAR) stage_begin(learn, FINE);
   return challenger_stays(learn);
 }
 
-/* The time of an exchange is followed slowly, as a rank may be late in one. */
+/* The time of an exchange is followed slowly. */
 static void exchange_take(struct tt_learn_agreed *agreed, int64_t ns)
 {
   int64_t before = agreed->exchange_ns;
@@ -478,7 +480,7 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
 
 enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS])
 {
-  exchange_take(&learn->agreed, facts[EXCHANGE]);
+  exchange_take(&learn->agreed, -facts[EXCHANGE]);
   if (learn->agreed.state == TT_LEARN_FIRST) return first_agree(learn, facts);
   return learn->agreed.state == TT_LEARN_RACE ? race_agree(learn, facts) : settled_agree(learn, facts);
 }

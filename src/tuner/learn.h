@@ -43,10 +43,11 @@
  *
  * Budget. The cost of a trial is what the visits' calls take longer than the incumbent's, with all that the change of
  * arms costs; the clock, 0.2 us for a call that is timed, as two ranks may share a core; and the exchanges, whose time
- * is measured. In 1,000 calls it is at most 1 % of the incumbent's time: 5 thousandths of a call are granted for each
- * call, 1.5 calls may be spent at once, and what was spent is booked by what has been measured; the rest is left for
- * errors of that. If an arm is more than 4 times as slow as the incumbent, a look at it costs more than the budget; so
- * do, rarely, visits of an arm that a few calls have shown in too good a light.
+ * is the minimum over ranks, as the others wait for the last one. In 1,000 calls it is at most 1 % of the incumbent's
+ * time: 5 thousandths of a call are granted for each call, 1.5 calls may be spent at once, and what was spent is booked
+ * by what has been measured; the rest is left for errors of that. If an arm is more than 4 times as slow as the
+ * incumbent, a look at it costs more than the budget; so do, rarely, visits of an arm that a few calls have shown in
+ * too good a light.
  *
  * Time. A period is 1,500 times as long as an exchange takes, but has at least 80 calls and at most 32,000. So calls of
  * milliseconds need no more of them than the budget demands, and short ones pay for few exchanges.

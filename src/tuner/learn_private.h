@@ -27,7 +27,7 @@ enum tt_learn_fact {
   STEADY,
   EDGES,
   READY,
-  EXCHANGE
+  EXCHANGE /* likewise: the last rank waits for none */
 };
 
 /* 1 if the next call is by the challenger. */

@@ -133,5 +133,5 @@ void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS])
   facts[VISITS] = -(int64_t)local->n;
   facts[STEADY] = -mean_ns(local->steady, local->nsteady);
   facts[EDGES] = mean_ns(local->edges, local->nedges);
-  facts[EXCHANGE] = (int64_t)local->exchange;
+  facts[EXCHANGE] = -(int64_t)local->exchange;
 }

@@ -35,7 +35,7 @@ struct machine {
   int beat[TT_LEARN_ARMS]; /* ranks run ahead of others: of so many calls in a row the last takes next to nothing, and
                               the others as much longer; 0: all are alike */
   double tell;          /* what the time of one call costs a rank, us */
-  double exchange;      /* of facts, us */
+  double exchange;      /* of facts, us, once all have arrived */
   int rhythm;           /* calls of so many lengths follow one another; 0: all are alike */
   double readies;       /* part of the calls of a rank at which it makes an arm ready; 0: all calls */
   double disturbed;     /* part of the calls of a rank during which its process does something else */
@@ -183,16 +183,25 @@ static void readies(struct sim *sim, int arm)
   }
 }
 
+/* When a rank that computes as before a call begins an exchange. */
+static double exchange_begin(const struct sim *sim, int rank)
+{
+  return sim->machine.is_together ? 0 : sim->free_at[rank] + sim->machine.compute[rank];
+}
+
 static void exchange(struct sim *sim)
 {
   int64_t all[TT_LEARN_FACTS], facts[TT_LEARN_FACTS];
+  double last = 0;
   enum tt_learned learned = TT_LEARNED_NOTHING;
   for (int r = 0; r < sim->machine.nranks; r++) {
+    last = fmax(last, exchange_begin(sim, r));
     tt_learn_tell(&sim->ranks[r], facts);
     for (int k = 0; k < TT_LEARN_FACTS; k++) all[k] = !r || facts[k] > all[k] ? facts[k] : all[k];
   }
   for (int r = 0; r < sim->machine.nranks; r++) {
-    tt_learn_exchanged(&sim->ranks[r], (uint64_t)(sim->machine.exchange * between(&sim->chance, 0.8, 1) * 1000));
+    double us = last - exchange_begin(sim, r) + sim->machine.exchange * between(&sim->chance, 0.8, 1);
+    tt_learn_exchanged(&sim->ranks[r], (uint64_t)(us * 1000));
     enum tt_learned one = tt_learn_agree(&sim->ranks[r], all);
     if (r && one != learned) sim->wrong = "ranks have learned different things";
     learned = one;

@@ -2,7 +2,7 @@
 /* The learner is told of few calls, of short ones still fewer, which changes nothing but the count of calls that are
  * timed; and one that takes over what is known, and one without a choice.
  * Labels: serial, planner. */
-#include "tuner/learn.h"
+#include "tuner/learn_private.h"
 
 #include <string.h>
 
@@ -137,6 +137,45 @@ static void one_arm_is_neither_measured_nor_exchanged(void **state)
   }
 }
 
+/* One rank has told these facts of four visits of arm 1; what is known of it then. */
+static struct tt_learn_agreed agree_on(int64_t arm_ns, int64_t least_ns, int64_t error_ns)
+{
+  struct tt_learn learn;
+  int64_t facts[TT_LEARN_FACTS] = {0};
+  tt_learn_init(&learn, 2);
+  learn.agreed.state = TT_LEARN_RACE;
+  learn.agreed.ready = 2;
+  learn.agreed.reference_ns = least_ns;
+  learn.agreed.race = (struct tt_learn_race){.challenger = 1, .stage = COARSE, .visits = 4, .n = 4};
+  facts[ARM] = arm_ns;
+  facts[INCUMBENT] = least_ns;
+  facts[LEAST_INCUMBENT] = -least_ns;
+  facts[ERROR] = error_ns;
+  facts[VISITS] = -4;
+  facts[READY] = -2;
+  tt_learn_agree(&learn, facts);
+  return learn.agreed;
+}
+
+/* Visits stay short, as the excess may be large. */
+static void an_error_beyond_all_bounds_is_not_taken_for_none(void **state)
+{
+  (void)state;
+  struct tt_learn_agreed agreed = agree_on(100, 100, 1000000000);
+  assert_int_equal(agreed.state, TT_LEARN_RACE);
+  assert_int_equal(agreed.race.stage, COARSE);
+  assert_int_equal(agreed.race.upper_ppm, 1000000000);
+}
+
+static void parts_of_long_times_are_exact(void **state)
+{
+  (void)state;
+  assert_int_equal(agree_on(151, 100, 0).known_ppm[1], 510000);
+  assert_int_equal(agree_on(5000000000000, 100000000000, 0).known_ppm[1], 49000000);
+  assert_int_equal(agree_on(50000000000000, 20000000000000, 0).known_ppm[1], 1500000);
+  assert_int_equal(agree_on(1000000000000000, 100, 0).known_ppm[1], 1000000000);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -144,6 +183,8 @@ int main(void)
       cmocka_unit_test(few_calls_of_a_race_are_told),
       cmocka_unit_test(a_skip_is_as_many_calls_without_a_time),
       cmocka_unit_test(what_is_known_is_settled),
+      cmocka_unit_test(an_error_beyond_all_bounds_is_not_taken_for_none),
+      cmocka_unit_test(parts_of_long_times_are_exact),
       cmocka_unit_test(one_arm_is_neither_measured_nor_exchanged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
