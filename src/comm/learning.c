@@ -7,9 +7,10 @@
  *
  * Kinds of memory. Where the table has rows for memory of tuttiMemAlloc, ranks agree before the first call of a shape
  * of more than 12 KiB: it goes by these rows and arms if that call's data are in such memory on all ranks. This is one
- * exchange of facts.
- * Beyond that the kind of memory is a rank's own affair: calls in another kind than most are made like all of their
- * shape, but their times do not count. */
+ * exchange of facts. Beyond that the kind of memory is a rank's own affair: calls in another kind than most are made
+ * like all of their shape, but their times do not count. With the facts of times ranks tell the kind of the calls that
+ * have counted: if that is not the one they agreed on, as when a job warms up in other memory, nothing of the shape is
+ * kept. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,8 @@
 #define LONG_CALLS 40   /* likewise, of calls of LONG_BYTES or more, of which a short job makes few */
 #define LONG_BYTES 131072
 #define NEVER UINT32_MAX
+#define OTHER_MEMORY TT_LEARN_FACTS /* the fact behind the learner's: 1 if peers do not read IN and OUT in place */
+#define BOTH 3          /* IN and OUT, of in_place */
 #define PACE_NS 10000000u /* from one step of making an arm ready to the next: a connection takes some 4, of 50 us */
 
 /* ---- a learner for each shape ---- */
@@ -93,14 +96,19 @@ static void cell_choose(struct tt_learning *learning, const struct tt_table *tab
   cell->choice = learnt ? learnt->choice : *tt_table_choice_in(table, cell->memory, shape.collective, bytes);
 }
 
+/* 1 if the kind of memory matters to calls of the shape. */
+static int has_kinds(const struct tt_table *table, const struct tt_learn_shape *shape)
+{
+  return tt_size_class_bytes(shape->size_class) > TT_MEMORY_ALIKE && tt_table_has_tutti(table, shape->collective);
+}
+
 static void cells_fill(struct tt_learning *learning, const struct tt_table *table)
 {
   struct tt_learn_cell *first = &learning->cells[0][0][0];
   for (size_t k = 0; k < sizeof learning->cells / sizeof *first; k++) {
     struct tt_learn_shape shape;
     shape_name(&shape, learning, &first[k]);
-    int is_alike = tt_size_class_bytes(shape.size_class) <= TT_MEMORY_ALIKE;
-    first[k].is_agreed = is_alike || !tt_table_has_tutti(table, shape.collective);
+    first[k].is_agreed = !has_kinds(table, &shape);
     first[k].quiet = first[k].is_agreed ? first_calls(shape.size_class) + 1 : 1;
     cell_choose(learning, table, &first[k]);
   }
@@ -167,7 +175,7 @@ static int shape_keep(struct tt_cache *cache, const struct tuttiComm *comm, cons
   const struct tt_learn_agreed *agreed = &shape->learn.agreed;
   const struct tt_learnt *known = learnt_find(&comm->calls.table, shape);
   const struct tt_learnt learnt = learnt_of(shape);
-  if (agreed->state != TT_LEARN_SETTLED || learnt.ns <= 0) return 0;
+  if (agreed->state != TT_LEARN_SETTLED || learnt.ns <= 0 || shape->is_mixed) return 0;
   int is_as_long = known && 4 * known->ns < 5 * learnt.ns && 4 * learnt.ns < 5 * known->ns;
   if (is_as_long && tt_choices_same(&known->choice, &learnt.choice)) return 0;
   struct tt_cache_learnt line = {.key = comm->calls.learning->key,
@@ -221,7 +229,7 @@ static void report(const struct tuttiComm *comm, const struct tt_learn_shape *sh
     snprintf(time, sizeof time, ", measured %s us", tt_us_text((double)agreed->reference_ns / 1e3, us));
   tt_log(level, "LEARN %s of up to %s in elements of %d B in %s memory on %d ranks%s%s: %s %s after %llu calls%s%s%s%s",
          tt_kinds[shape->collective].name, tt_bytes_text(tt_size_class_bytes(shape->size_class), bytes),
-         1 << shape->width, tt_memory_names[shape->memory_kind], comm->facts.nranks,
+         1 << shape->width, shape->is_mixed ? "mixed" : tt_memory_names[shape->memory_kind], comm->facts.nranks,
          comm->facts.name[0] ? " of " : "", comm->facts.name,
          learned == TT_LEARNED_SETTLED ? "settled on"
          : learned == TT_LEARNED_DRIFT ? "times have changed, all are tried again beside"
@@ -254,7 +262,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_choi
   struct tt_plan *plan;
   uint64_t began_ns = tt_now_ns();
   learning->exchange = (struct tt_binding){.call = {.op = ++comm->queue.last_op,
-                                                    .count = TT_LEARN_FACTS,
+                                                    .count = TT_LEARN_FACTS + 1,
                                                     .collective = TT_ALL_REDUCE,
                                                     .type = tuttiInt64,
                                                     .redop = tuttiMax},
@@ -270,6 +278,11 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_choi
   return tuttiSuccess;
 }
 
+static enum tt_memory memory_told(const struct tt_learning *learning)
+{
+  return learning->facts[OTHER_MEMORY] ? TT_MEMORY_MALLOC : TT_MEMORY_TUTTI;
+}
+
 static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *shape, const struct tt_call *behind,
                               int *moved)
 {
@@ -277,12 +290,14 @@ static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *sha
   tuttiResult_t result = tuttiSuccess;
   if (!learning->is_exchanging) {
     tt_learn_tell(&shape->learn, learning->facts);
+    learning->facts[OTHER_MEMORY] = shape->memory && (shape->memory - 1) % 4 != BOTH;
     result = exchange_start(comm, exchange_choice(comm, shape), behind);
   }
   if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
   if (result != tuttiSuccess) return result;
   tt_learn_exchanged(&shape->learn, tt_now_ns() - learning->exchange_ns);
   learning->is_exchanging = shape->is_due = 0;
+  if (has_kinds(&comm->calls.table, shape)) shape->is_mixed |= memory_told(learning) != shape->memory_kind;
   if (!shape->nalike && shape->nother) shape->memory = 0; /* the job uses another kind by now */
   shape->nalike = shape->nother = 0;
   report(comm, shape, tt_learn_agree(&shape->learn, learning->facts));
@@ -291,20 +306,31 @@ static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *sha
 
 /* ---- around a call ---- */
 
-static int is_tutti(const struct tt_learning *learning, const void *data)
+/* 1 if peers read messages of these bytes where they lie, as far as settings say. */
+static unsigned is_in_place(const struct tuttiComm *comm, const void *data, size_t len)
 {
+  const struct tt_heap *heap = comm->calls.learning->heap;
   uint64_t offset;
-  return learning->heap && tt_heap_has(learning->heap, data, 1, &offset);
+  return heap && len >= (uint64_t)comm->facts.settings.shm_direct_bytes && tt_heap_has(heap, data, len, &offset);
+}
+
+/* The ranges of a call of which it is true: 1 for IN, 2 for OUT. Data that travel in another type are in buffers. */
+static unsigned in_place(const struct tuttiComm *comm, const struct tt_binding *binding)
+{
+  const struct tt_call *call = &binding->call;
+  size_t share = call->count * tt_type_size(call->type), all = share * (size_t)comm->facts.nranks;
+  int is_whole = !binding->shares && call->collective != TT_ALL_REDUCE; /* one of the two has all shares, in a row */
+  if (tt_call_wire_type(call) != call->type) return 0;
+  size_t in = is_whole && call->collective != TT_ALL_GATHER ? all : share;
+  size_t out = is_whole && call->collective != TT_REDUCE_SCATTER ? all : share;
+  return is_in_place(comm, binding->in, in) | is_in_place(comm, binding->out, out) << 1;
 }
 
 /* A number for the kinds of memory of a call; not 0. */
-static uintptr_t memory_of(const struct tt_learning *learning, const struct tt_binding *binding)
+static uintptr_t memory_of(const struct tuttiComm *comm, const struct tt_binding *binding)
 {
   uintptr_t in = (uintptr_t)tt_device_of(binding->in), out = (uintptr_t)tt_device_of(binding->out);
-  uintptr_t number = (in * 3 + out) * 4 + 1;
-  if (is_tutti(learning, binding->in)) number += 1;
-  if (is_tutti(learning, binding->out)) number += 2;
-  return number;
+  return (in * 3 + out) * 4 + 1 + in_place(comm, binding);
 }
 
 /* Before the first call of a shape: agrees on the kind of memory, and makes the choice for it. */
@@ -315,9 +341,8 @@ static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *
   const struct tt_table *table = &comm->calls.table;
   tuttiResult_t result = tuttiSuccess;
   if (!learning->is_exchanging) {
-    int is_other = !is_tutti(learning, binding->in) || !is_tutti(learning, binding->out);
-    learning->facts[0] = is_other;
-    for (int k = 1; k < TT_LEARN_FACTS; k++) learning->facts[k] = 0;
+    memset(learning->facts, 0, sizeof learning->facts);
+    learning->facts[OTHER_MEMORY] = in_place(comm, binding) != BOTH;
     result = exchange_start(comm, tt_table_choice(table, TT_ALL_REDUCE, sizeof learning->facts), &binding->call);
   }
   if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
@@ -325,17 +350,17 @@ static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *
   if (result != tuttiSuccess) return result;
   learning->is_exchanging = 0;
   cell->is_agreed = 1;
-  cell->memory = learning->facts[0] ? TT_MEMORY_MALLOC : TT_MEMORY_TUTTI;
+  cell->memory = memory_told(learning);
   cell->quiet = first_calls((int)((cell - &learning->cells[0][0][0]) % TT_SIZE_CLASSES));
   cell_choose(learning, table, cell);
   return tuttiSuccess;
 }
 
 /* 1 if the time of the call is to count. */
-static int counts(struct tt_learning *learning, struct tt_learn_shape *shape, const struct tt_binding *binding)
+static int counts(const struct tuttiComm *comm, struct tt_learn_shape *shape, const struct tt_binding *binding)
 {
   if (!tt_learn_is_timed(&shape->learn)) return 0;
-  uintptr_t memory = memory_of(learning, binding);
+  uintptr_t memory = memory_of(comm, binding);
   if (!shape->memory) shape->memory = memory;
   shape->nalike += shape->memory == memory;
   shape->nother += shape->memory != memory;
@@ -377,7 +402,7 @@ tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cel
   arm_prepare(comm, shape, binding);
   cell->choice = shape->arms[tt_learn_arm(&shape->learn)];
   comm->calls.learns = cell;
-  learning->began_ns = counts(learning, shape, binding) ? tt_now_ns() : 0;
+  learning->began_ns = counts(comm, shape, binding) ? tt_now_ns() : 0;
   return tuttiSuccess;
 }
 

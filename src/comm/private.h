@@ -78,6 +78,7 @@ struct tt_learn_shape {
   uint8_t collective, width, size_class, memory_kind; /* as in struct tt_learnt */
   uint8_t is_due;   /* 1: ranks exchange facts before the next call */
   uint8_t is_stuck; /* 1: an arm could not be made ready here */
+  uint8_t is_mixed; /* 1: times of calls in another kind of memory than memory_kind have counted */
 };
 
 struct tt_learning {
@@ -86,7 +87,7 @@ struct tt_learning {
   int nshapes;
   int is_exchanging;
   struct tt_binding exchange; /* of facts */
-  int64_t facts[TT_LEARN_FACTS];
+  int64_t facts[TT_LEARN_FACTS + 1]; /* the last one: OTHER_MEMORY of learning.c */
   uint64_t exchange_ns;       /* when the exchange under way began */
   uint64_t began_ns;          /* of the call under way; 0: its time does not count */
   uint64_t ready_ns;          /* an arm is made ready from then on */
