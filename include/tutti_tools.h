@@ -53,7 +53,7 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
  * made by the quickest one, until their times change lastingly. TUTTI_DEBUG=INFO tells when a shape has settled and
  * when times have changed.
  *
- * All ranks change at the same call. Between two calls, 80 or more apart, they exchange their times in an
+ * All ranks change at the same call. Between two calls, 60 or more apart, they exchange their times in an
  * operation of its own, which has a number like all others and is called "Learning" in errors. Algorithms add in unlike
  * orders, so the bits of sums of floats may differ from call to call until a shape has settled, and after a change.
  * deterministic, TUTTI_TABLE and, for its collectives, TUTTI_ALGO exclude learning. Communicators of a fusion go by

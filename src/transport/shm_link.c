@@ -197,13 +197,15 @@ static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, siz
 }
 
 /* Returns the first slot of a piece of the message's next `len` bytes at most: one that another link has filled, or a
- * new one, filled here. */
+ * new one, filled here. Another link's piece of less than a slot counts only if it is all of `len`: bytes that came a
+ * few at a time there need not be published as few here. */
 static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   struct tt_shm_pool *pool = l->pool;
   uint16_t *recent = &pool->recent[(l->send_same * 8 + l->send_left / pool->slot_bytes) % TT_SHM_RECENT];
   const struct tt_shm_piece *there = &pool->pieces[*recent];
-  if (l->send_same && there->links && there->same == l->send_same && there->left == l->send_left && there->len <= len)
+  if (l->send_same && there->links && there->same == l->send_same && there->left == l->send_left &&
+      (there->len == len || (there->len < len && there->len >= pool->slot_bytes)))
     return *recent;
   uint16_t slot = take(pool, len, l->held);
   struct tt_shm_piece *piece = &pool->pieces[slot];

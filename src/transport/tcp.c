@@ -169,24 +169,25 @@ static void option_set(int fd, int level, int name, int value)
 }
 
 /* BBR finds the rate of one steady flow. A collective sends to several ranks at once, or by turns, and after pauses:
- * there it paces below what the links allow (docs/tuning.md has the figures), so cubic takes its place by default. A
- * system may forbid that: then its own stays. */
+ * there it paces below what the links allow (docs/tuning.md has the figures), so cubic takes its place by default. */
+const char *tt_tcp_congestion(const char *wanted, const char *now)
+{
+  if (strcmp(wanted, "auto") == 0) return strcmp(now, "bbr") == 0 ? "cubic" : "";
+  return strcmp(wanted, "system") == 0 ? "" : wanted;
+}
+
 static tuttiResult_t congestion_set(const struct tt_settings *settings, int fd)
 {
-  const char *wanted = settings->tcp_congestion;
-  if (!*wanted || strcmp(wanted, "system") == 0) return tuttiSuccess;
-  if (strcmp(wanted, "auto") == 0) {
-    char now[32] = "";
-    socklen_t len = sizeof now - 1;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &len) == 0 && strncmp(now, "bbr", 3) == 0)
-      (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", sizeof "cubic" - 1);
-    return tuttiSuccess;
-  }
-  if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) == 0) return tuttiSuccess;
+  char now[32] = "";
+  socklen_t len = sizeof now - 1;
+  (void)getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &len);
+  const char *name = tt_tcp_congestion(settings->tcp_congestion, now);
+  if (!*name || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) return tuttiSuccess;
+  if (name != settings->tcp_congestion) return tuttiSuccess; /* a system may forbid cubic: then its own stays */
   return tt_fail(tuttiSystemError,
                  "TUTTI_TCP_CONGESTION is \"%s\": %s; take auto, system, or one that "
                  "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists",
-                 wanted, strerror(errno));
+                 name, strerror(errno));
 }
 
 /* Buffer sizes are left to the kernel, whose autotuning was as fast as any fixed size on loopback and knows the

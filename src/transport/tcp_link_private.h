@@ -130,4 +130,7 @@ ssize_t tt_tcp_peek(struct tt_link *link, const void **data, size_t grain);
 ssize_t tt_tcp_consume(struct tt_link *link, size_t len);
 ssize_t tt_tcp_recv(struct tt_link *link, void *data, size_t len);
 
+/* Congestion control to set on a connection that has `now`, by TUTTI_TCP_CONGESTION; "" to leave it. Pure. */
+const char *tt_tcp_congestion(const char *wanted, const char *now);
+
 #endif

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tcp_pair.h"
+#include "transport/tcp_link_private.h"
 
 static struct tt_call a_call = {1, 256, TT_ALL_REDUCE, tuttiInt32, tuttiSum, 0, -1, 0};
 
@@ -254,6 +255,11 @@ static void congestion_of_a_link(const char *wanted, char name[32])
 static void cubic_is_taken_where_the_system_has_bbr_and_its_own_on_request(void **state)
 {
   (void)state;
+  assert_string_equal(tt_tcp_congestion("auto", "bbr"), "cubic");
+  assert_string_equal(tt_tcp_congestion("auto", "reno"), "");
+  assert_string_equal(tt_tcp_congestion("auto", ""), "");
+  assert_string_equal(tt_tcp_congestion("system", "bbr"), "");
+  assert_string_equal(tt_tcp_congestion("bbr", "cubic"), "bbr");
   char system[32] = "", name[32];
   FILE *file = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "r");
   assert_non_null(file);
@@ -261,10 +267,10 @@ static void cubic_is_taken_where_the_system_has_bbr_and_its_own_on_request(void 
   fclose(file);
   congestion_of_a_link("system", name);
   assert_string_equal(name, system);
-  congestion_of_a_link("reno", name);
-  assert_string_equal(name, "reno");
+  congestion_of_a_link(system, name);
+  assert_string_equal(name, system);
   congestion_of_a_link(NULL, name);
-  assert_string_equal(name, strncmp(system, "bbr", 3) == 0 ? "cubic" : system);
+  assert_string_equal(name, strcmp(system, "bbr") == 0 ? "cubic" : system);
 }
 
 /* Dials rank 1 by hand until the handshake is over; *fd is ours. */
