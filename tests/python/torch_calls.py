@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Calls that return before they are done, their futures, messages in any order, and groups of some of the ranks."""
 import os
+import resource
+import signal
 import threading
 import time
 import unittest
@@ -12,11 +14,24 @@ import torch.distributed as dist
 import tutti
 import tutti.torch
 from torch_ranks import run, values
+from tutti import _handles
 from tutti._handles import Handle
+from tutti.torch import _work
 from tutti.torch._work import UNKNOWN, Work, caller
 
 SIZE = 3
 TOTAL = torch.stack([values(rank, 9) for rank in range(SIZE)]).sum(0)
+
+
+def descriptors():
+    """Those that are open, but for the one by which this is read."""
+    return [int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
+
+
+def until_watched():
+    """Waits until the thread that completes futures waits for an event."""
+    while not _work._WATCHER._events:
+        time.sleep(1e-3)
 
 
 class Works(unittest.TestCase):
@@ -72,6 +87,71 @@ class Works(unittest.TestCase):
                 dist.all_reduce(y)
             else:
                 assert other.wait()[0].tolist() == [2, 2]
+        run(2, body)
+
+    def test_many_futures_take_few_descriptors(self):
+        def body(rank):
+            store, xs = dist.distributed_c10d._get_default_store(), [torch.ones(1) for _ in range(200)]
+            if rank:
+                store.wait(["asked"])
+                works = [dist.all_reduce(x, async_op=True) for x in xs]
+                assert all(work.wait() for work in works)
+            else:
+                before = descriptors()
+                futures = [dist.all_reduce(x, async_op=True).get_future() for x in xs]
+                until_watched()
+                time.sleep(0.1)  # all are seen by now
+                assert len(descriptors()) < len(before) + 32, (before, descriptors())
+                store.set("asked", "1")
+                assert all(future.wait()[0].tolist() == [2] for future in futures)
+        run(2, body)
+
+    def test_futures_end_without_a_descriptor_left_and_who_watches_sleeps(self):
+        def body(rank):
+            store, xs = dist.distributed_c10d._get_default_store(), [torch.ones(1) for _ in range(4)]
+            if rank:
+                store.wait(["first"])
+            first = dist.all_reduce(torch.ones(1), async_op=True).get_future()
+            store.set("first", "watched")  # who watches has made its pipe
+            assert first.wait()[0].tolist() == [2]
+            if rank:
+                store.wait(["asked"])
+                time.sleep(0.3)
+                for x in xs:
+                    dist.all_reduce(x)
+            else:
+                store.set("asked", "1")  # which needs a descriptor
+                tries, take = [], _handles._take_event
+                _handles._take_event = lambda: tries.append(1) or take()
+                used, limits = descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (next(n for n in range(4096) if n not in used), limits[1]))
+                began = time.monotonic()
+                futures = [dist.all_reduce(x, async_op=True).get_future() for x in xs]
+                assert all(future.wait()[0].tolist() == [2] for future in futures)
+                took = time.monotonic() - began
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+                assert 0 < len(tries) < 10 + 10 * took, (len(tries), took)  # not all the time: each one is logged
+        run(2, body)
+
+    def test_a_forked_child_has_no_lock_and_no_descriptor_of_its_parent(self):
+        def body(rank):
+            store, x = dist.distributed_c10d._get_default_store(), torch.ones(1)
+            if rank:
+                store.wait(["forked"])
+                return dist.all_reduce(x)
+            work = dist.all_reduce(x, async_op=True).keep()
+            future, watcher = work.get_future(), _work._WATCHER
+            until_watched()
+            own = [*watcher._pipe, *(descriptor for _, descriptor in watcher._events.values())]
+            with _work._LOCK:  # as another thread may hold it
+                child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                is_well = not _work._kept and not set(own) & set(descriptors()) and Work([], ()).keep().wait()
+                os._exit(0 if is_well else 3)
+            assert os.waitpid(child, 0)[1] == 0
+            store.set("forked", "1")
+            assert future.wait()[0].tolist() == [2]
         run(2, body)
 
     def test_a_callback_may_wait_for_another_future(self):

@@ -18,6 +18,7 @@ from ._tensors import put
 _LOCK = threading.Lock()
 _KEPT = 1024  # operations that only C++ may hold
 _LOOK_MS = 1000  # operations are looked at at least so often, whatever their events say
+_WATCHED = 8  # operations of one communicator end in order: events of the first ones are enough
 _kept: dict = {}
 
 
@@ -150,11 +151,12 @@ class Work(dist._Work):
         """A torch.futures.Future of the tensors with the result."""
         if self._future is None:
             begun = torch.futures.Future()
-            self._future = begun.then(self._outcome)  # so an exception is one for C++, too
+            future = begun.then(self._outcome)  # so an exception is one for C++, too
             if self.is_completed():
                 begun.set_result(None)
             else:
                 _WATCHER.add(self, begun)
+            self._future = future
         self._let_go()
         return self._future
 
@@ -177,6 +179,7 @@ class _Watcher:
         self._is_watching = False
         self._idle = 0  # threads that wait for the watch, or have just been started
         self._events = {}  # of handles, with their descriptors
+        self._again = 0.0  # until then operations are asked every millisecond
         self._pipe = None  # a byte in it tells who watches that there is one more
 
     def add(self, work, future):
@@ -228,10 +231,13 @@ class _Watcher:
                     with self._changed:
                         self._watched.remove(pair)
                     return pair[1]
+            if time.monotonic() < self._again:
+                time.sleep(1e-3)
+                continue
             try:
                 self._pause([handle for work, _ in watched for handle in work._handles if not handle.done()])
-            except BaseException:  # told by the future
-                pass
+            except BaseException:  # told by the future; or no descriptors are left, which the library logs each time
+                self._again = time.monotonic() + 1
 
     @staticmethod
     def _has_ended(work):
@@ -245,11 +251,15 @@ class _Watcher:
         """Waits until one of them may have ended, or another operation is added."""
         for handle in self._events.keys() - set(handles):
             _give_event(self._events.pop(handle))
+        counts: dict = {}
         for handle in handles:
-            if handle not in self._events:
+            comm = getattr(handle, "_comm", None)
+            counts[id(comm)] = count = counts.get(id(comm), 0) + 1
+            if handle not in self._events and (comm is None or count <= _WATCHED):
                 pair = handle._event() if isinstance(handle, Handle) else None
                 if pair is None:  # a message goes on only while somebody waits for it
-                    handle.wait(1e-3)
+                    with contextlib.suppress(TimeoutError):
+                        handle.wait(1e-3)
                     return
                 self._events[handle] = pair
         poll = select.poll()
@@ -259,6 +269,20 @@ class _Watcher:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._pipe[0], 4096)
 
+    def _forked(self):
+        """In a child of this process: the threads have stayed in the parent, and the descriptors are the parent's."""
+        for descriptor in (*(self._pipe or ()), *(pair[1] for pair in self._events.values())):
+            os.close(descriptor)
+        self.__init__()
+
+
+def _forked():
+    """In a child of this process: another thread of the parent may have held the lock."""
+    global _LOCK
+    _LOCK = threading.Lock()
+    _kept.clear()
+    _WATCHER._forked()
+
 
 _WATCHER = _Watcher()
-os.register_at_fork(after_in_child=_WATCHER.__init__)  # its threads stay in the parent
+os.register_at_fork(after_in_child=_forked)
