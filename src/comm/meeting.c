@@ -9,7 +9,8 @@
 
 struct place {
   _Atomic uint64_t told;    /* operation << 32 | pieces */
-  _Atomic uintptr_t thread; /* that has told it; before the first operation, that has made the communicator */
+  _Atomic uintptr_t thread; /* that has told it; 0: there was no operation yet */
+  _Atomic uint32_t calls;   /* operations that this thread has told without another one between them */
   _Atomic int rank;
 };
 
@@ -55,7 +56,6 @@ tuttiResult_t tt_meeting_join(struct tuttiComm *comm, int ranks, int place)
   comm->parts.meeting = meeting;
   comm->parts.place = place;
   atomic_store(&meeting->places[place].rank, comm->facts.rank);
-  atomic_store(&meeting->places[place].thread, (uintptr_t)pthread_self());
   return tuttiSuccess;
 }
 
@@ -79,20 +79,35 @@ void tt_meeting_tell(const struct tuttiComm *comm, uint32_t turn, uint32_t piece
   uint64_t told = (uint64_t)turn << 32 | (is_all ? ALL_PIECES : pieces);
   if (!meeting) return;
   struct place *place = &meeting->places[comm->parts.place];
-  atomic_store_explicit(&place->thread, (uintptr_t)pthread_self(), memory_order_relaxed);
+  uintptr_t self = (uintptr_t)pthread_self();
+  if (atomic_load_explicit(&place->thread, memory_order_relaxed) != self) {
+    atomic_store_explicit(&place->calls, 1, memory_order_relaxed);
+    atomic_store_explicit(&place->thread, self, memory_order_relaxed);
+  } else if (atomic_load_explicit(&place->told, memory_order_relaxed) >> 32 != turn) {
+    atomic_fetch_add_explicit(&place->calls, 1, memory_order_relaxed);
+  }
   atomic_store_explicit(&place->told, told, memory_order_release);
 }
 
-/* A rank that this very thread calls cannot come while the thread waits for it. Others may be late for long. */
-static tuttiResult_t missing(const struct tuttiComm *comm, struct place *place, uint64_t waited_ns)
+/* A rank that this very thread calls cannot come while the thread waits for it. Others may be late for long. The
+ * thread that made both may have handed one to another thread: a missing first call is only told. */
+static tuttiResult_t missing(const struct tuttiComm *comm, struct place *place, uint64_t waited_ns, int *is_told)
 {
   const struct tt_settings *settings = &comm->facts.settings;
   const uint64_t ms = 1000000, limit = (uint64_t)settings->timeout_ms * ms;
-  int rank = atomic_load(&place->rank);
-  int is_own = atomic_load_explicit(&place->thread, memory_order_relaxed) == (uintptr_t)pthread_self();
-  if (is_own && waited_ns > 2 * ms * (uint64_t)settings->late_warn_ms)
+  struct place *own = &comm->parts.meeting->places[comm->parts.place];
+  int rank = atomic_load(&place->rank), is_late = waited_ns > 2 * ms * (uint64_t)settings->late_warn_ms;
+  uintptr_t thread = atomic_load_explicit(&place->thread, memory_order_relaxed);
+  int is_own = thread == (uintptr_t)pthread_self() && atomic_load_explicit(&own->calls, memory_order_relaxed) > 1;
+  if (is_late && is_own)
     return tt_fail(tuttiInvalidUsage, "%s: a call of rank %d on a CUDA stream waits for one of rank %d, which this "
                    "thread has on the same GPU: call both in one group", comm->facts.label, comm->facts.rank, rank);
+  if (is_late && !thread && !*is_told) {
+    *is_told = 1;
+    tt_log(TT_LOG_WARN, "%s: a call of rank %d on a CUDA stream waits for the first one of rank %d, which this process "
+           "has on the same GPU: if one thread has both, it must call both in one group", comm->facts.label,
+           comm->facts.rank, rank);
+  }
   if (limit && waited_ns > limit)
     return tt_fail(tuttiRemoteError, "%s: rank %d, on the GPU of rank %d, has not called what that has waited %lld ms "
                    "for: call the same on both, and messages in the same groups; TUTTI_TIMEOUT_MS sets the limit",
@@ -105,12 +120,15 @@ tuttiResult_t tt_meeting_await(const struct tuttiComm *comm, uint32_t turn, uint
   struct tt_meeting *meeting = comm->parts.meeting;
   uint64_t wanted = (uint64_t)turn << 32 | pieces;
   tuttiResult_t result = tuttiSuccess;
-  struct tt_waiter waiter;
-  tt_waiter_init(&waiter, 1);
-  for (int r = 0; meeting && r < meeting->ranks && result == tuttiSuccess;) {
-    if (atomic_load_explicit(&meeting->places[r].told, memory_order_acquire) >= wanted) r++;
-    else if (atomic_load(&comm->life.aborting) || tt_comm_has_failed(comm)) return tt_comm_why(comm);
-    else if (tt_waiter_pause(&waiter, 0)) result = missing(comm, &meeting->places[r], tt_now_ns() - waiter.since_ns);
+  for (int r = 0; meeting && r < meeting->ranks && result == tuttiSuccess; r++) {
+    struct place *place = &meeting->places[r];
+    struct tt_waiter waiter;
+    int is_told = 0;
+    tt_waiter_init(&waiter, 1);
+    while (result == tuttiSuccess && atomic_load_explicit(&place->told, memory_order_acquire) < wanted) {
+      if (atomic_load(&comm->life.aborting) || tt_comm_has_failed(comm)) return tt_comm_why(comm);
+      if (tt_waiter_pause(&waiter, 0)) result = missing(comm, place, tt_now_ns() - waiter.since_ns, &is_told);
+    }
   }
   return result;
 }

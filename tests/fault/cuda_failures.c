@@ -2,6 +2,7 @@
 /* Failures while CUDA streams wait, on a driver without a GPU: a rank that dies is reported, the streams of the others
  * stay parked, and abort, destroy or revoke releases them without a call of the driver that waits.
  * Labels: processes. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -323,7 +324,19 @@ static void groups_that_differ_are_told(void **state)
 
 /* ---- ranks of a process on one GPU, whose calls wait for each other ---- */
 
-/* A thread that has both ranks waits with the call of one for what it would call for the other. */
+static tuttiResult_t reduce(tuttiComm_t comm, void *memory, tuttiStream_t stream)
+{
+  return tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comm, stream);
+}
+
+static tuttiResult_t reduce_both(const tuttiComm_t comms[2], void *memory, tuttiStream_t stream)
+{
+  tuttiGroupStart();
+  for (int r = 0; r < 2; r++) reduce(comms[r], memory, stream);
+  return tuttiGroupEnd();
+}
+
+/* A thread that has called both ranks waits with the call of one for what it would call for the other. */
 static int alone(const struct ranks *self)
 {
   struct gpu gpu;
@@ -333,8 +346,9 @@ static int alone(const struct ranks *self)
   RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(comms, 2, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
   void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
+  RANKS_CHECK(reduce_both(comms, memory, stream) == tuttiSuccess);
   tuttiResult_t result = is_message ? tuttiSend(memory, COUNT, tuttiFloat, 1, comms[0], stream)
-                                    : tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comms[0], stream);
+                                    : reduce(comms[0], memory, stream);
   RANKS_CHECK(result == tuttiInvalidUsage && says("which this thread has on the same GPU: call both in one group"));
   RANKS_CHECK(tuttiCommAbort(comms[0]) == tuttiSuccess && tuttiCommAbort(comms[1]) == tuttiSuccess);
   RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
@@ -347,6 +361,49 @@ static void a_thread_does_not_wait_for_itself(void **state)
   setenv("TUTTI_LATE_WARN_MS", "100", 1);
   assert_int_equal(ranks_run_processes(1, alone, NULL, 60), 0);
   assert_int_equal(ranks_run_processes(1, alone, (void *)(uintptr_t)"a message", 60), 0);
+  unsetenv("TUTTI_LATE_WARN_MS");
+}
+
+struct worker {
+  tuttiComm_t comm;
+  struct gpu gpu;
+  int is_wrong;
+};
+
+static void *come_late(void *argument)
+{
+  struct worker *worker = argument;
+  tuttiStream_t stream;
+  usleep(500000);
+  worker->is_wrong = gpu_begin(&worker->gpu, 0) || tuttiStreamFromCuda(&stream, worker->gpu.streams[0]) ||
+                     reduce(worker->comm, gpu_alloc(&worker->gpu, COUNT * sizeof(float)), stream) ||
+                     gpu_wait(&worker->gpu, worker->gpu.streams[0]) || tuttiStreamDestroy(stream);
+  return NULL;
+}
+
+/* The thread that made both ranks has handed one to another thread, which is busy for long. */
+static int handed_over(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comms[2];
+  tuttiStream_t stream;
+  pthread_t thread;
+  (void)self;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(comms, 2, NULL) == tuttiSuccess);
+  struct worker worker = {.comm = comms[1]};
+  RANKS_CHECK(pthread_create(&thread, NULL, come_late, &worker) == 0);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  RANKS_CHECK(reduce(comms[0], gpu_alloc(&gpu, COUNT * sizeof(float)), stream) == tuttiSuccess);
+  RANKS_CHECK(pthread_join(thread, NULL) == 0 && !worker.is_wrong && gpu_wait(&gpu, gpu.streams[0]) == 0);
+  RANKS_CHECK(tuttiCommAbort(comms[0]) == tuttiSuccess && tuttiCommAbort(comms[1]) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void a_thread_may_have_handed_a_rank_to_another(void **state)
+{
+  (void)state;
+  setenv("TUTTI_LATE_WARN_MS", "100", 1);
+  assert_int_equal(ranks_run_processes(1, handed_over, NULL, 60), 0);
   unsetenv("TUTTI_LATE_WARN_MS");
 }
 
@@ -480,6 +537,7 @@ int main(void)
       cmocka_unit_test(mixed_groups_are_refused),
       cmocka_unit_test(groups_that_differ_are_told),
       cmocka_unit_test(a_thread_does_not_wait_for_itself),
+      cmocka_unit_test(a_thread_may_have_handed_a_rank_to_another),
       cmocka_unit_test(a_missing_call_has_a_limit),
       cmocka_unit_test(collectives_do_not_meet_messages),
       cmocka_unit_test(replays_and_calls_in_other_orders_are_told),
