@@ -274,6 +274,7 @@ static const char *setting_meant(const char *name, size_t len)
 void tt_settings_warn_unknown(void)
 {
   const char *of_nccl = NULL;
+  int is_interface = !tt_env("TUTTI_SOCKET_IFNAME") && tt_env("NCCL_SOCKET_IFNAME");
   if (atomic_exchange(&tt_process.unknown_warned, 1)) return;
   for (char **entry = environ; entry && *entry; entry++) {
     size_t len = strcspn(*entry, "=");
@@ -284,7 +285,8 @@ void tt_settings_warn_unknown(void)
     tt_log(TT_LOG_WARN, "%.*s is not a setting of this version: %s%s%s`tutti info` lists them", (int)len, *entry,
            meant ? "did you mean " : "", meant ? meant : "", meant ? "? " : "");
   }
-  if (of_nccl)
+  if (is_interface) tt_log(TT_LOG_WARN, "NCCL_SOCKET_IFNAME is set and has no effect here: set TUTTI_SOCKET_IFNAME");
+  else if (of_nccl)
     tt_log(TT_LOG_INFO, "%.*s is set, and variables of NCCL have no effect here: docs/settings.md has those of Tutti",
            (int)strcspn(of_nccl, "="), of_nccl);
 }

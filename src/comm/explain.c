@@ -127,6 +127,7 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   const struct tt_call *call = &explainer->call;
   if (!explainer->shape || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
+  const char *caution = comm->facts.oversubscribed ? "; caution: ranks share cores, which is not predicted" : "";
   int wire = tt_call_wire_type(call);
   size_t element = tt_type_size(wire);
   int is_plain = !(call->form & (TT_FORM_CODED | TT_FORM_COUNTS));
@@ -141,11 +142,11 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
     return;
   }
   if (!prediction_take(explainer, choice) && prediction_write(comm, call, choice, memory) != tuttiSuccess) return;
-  tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time",
+  tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time%s",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
          comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name, explainer->text,
-         is_learnt ? "; the learner has found or tries it" : "", us < 100 ? 2 : 0, us);
+         is_learnt ? "; the learner has found or tries it" : "", us < 100 ? 2 : 0, us, caution);
 }
 
 const char *tt_explain_choice(const struct tuttiComm *comm, const struct tt_learnt *learnt)

@@ -79,6 +79,7 @@ static void a_setting_that_was_probably_meant_is_named(void **state)
       {"TUTTI_WEATHER", "WARN|TUTTI_WEATHER is not a setting of this version: `tutti info` lists them"},
       {"NCCL_ALGO", "INFO|NCCL_ALGO is set, and variables of NCCL have no effect here: docs/settings.md has those of "
                     "Tutti"},
+      {"NCCL_SOCKET_IFNAME", "WARN|NCCL_SOCKET_IFNAME is set and has no effect here: set TUTTI_SOCKET_IFNAME"},
   };
   for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
     struct lines lines = {0};
