@@ -74,7 +74,9 @@ EXPORT int cuModuleGetFunction(void **function, void *handle, const char *name)
   const struct module *module = module_of(handle);
   if (!module) return leave(breach(INVALID_HANDLE, "cuModuleGetFunction of no module"));
   const struct kernel *kernel = NULL;
-  if (!module->text) kernel = has_no_kernels ? NULL : tutti_kernel(name);
+  /* A text without entries is the library's, built without nvcc; its kernels are here all the same. */
+  int is_library = !module->text || !strstr(module->text, ".entry");
+  if (is_library) kernel = has_no_kernels ? NULL : tutti_kernel(name);
   else if (has_entry(module->text, name)) kernel = client_kernel(name);
   if (!kernel) return leave(NOT_FOUND);
   *function = (void *)(uintptr_t)kernel;

@@ -47,11 +47,13 @@ static int differ(const struct ranks *self)
   if (result == tuttiSuccess)
     result = tuttiAllReduceWith(data, data, difference->count, tuttiFloat, tuttiSum, &options, comm, NULL);
   const char *sentence = tuttiGetLastError(comm);
+  /* Before the first long call of a shape there may be an exchange, which has a number, too. */
+  int is_numbered = strstr(sentence, "AllReduce #2 ") || strstr(sentence, "AllReduce #3 ");
   if (result != tuttiInvalidUsage || !strstr(sentence, difference->usual.words) ||
-      !strstr(sentence, difference->odd.words) || !strstr(sentence, "AllReduce #2") || !strstr(sentence, "rank 1"))
+      !strstr(sentence, difference->odd.words) || !is_numbered || !strstr(sentence, "rank 1"))
     fprintf(stderr, "wanted \"%s\" and \"%s\"\n", difference->usual.words, difference->odd.words);
   RANKS_CHECK(result == tuttiInvalidUsage);
-  RANKS_CHECK(strstr(sentence, "rank 1") && strstr(sentence, "AllReduce #2"));
+  RANKS_CHECK(strstr(sentence, "rank 1") && is_numbered);
   RANKS_CHECK(strstr(sentence, difference->usual.words) && strstr(sentence, difference->odd.words));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
   free(data);
