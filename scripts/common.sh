@@ -152,7 +152,7 @@ install_rdma() {
   tests/rdma/run-in-vm --install --check
 }
 
-jobs=$(nproc)
+jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 
 # build_preset PRESET [TARGET...]: configures and builds build/PRESET.
 build_preset() {
