@@ -129,10 +129,11 @@ static int is_block_of_another(const struct tt_explained *e, int c)
 
 static void short_write(const struct tt_explained *e, char *text, size_t size)
 {
-  char name[TT_CHOICE_TEXT_BYTES], us[TT_US_BYTES], why[160];
+  char name[TT_CHOICE_TEXT_BYTES], block[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES], why[160];
   int others = 0;
   tt_explained_reason(e, why, sizeof why);
-  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us in %s memory, %s", tt_choice_text(&e->choice, name),
+  size_t used = (size_t)snprintf(text, size, "%s in blocks of %s, predicted %s us in %s memory, %s",
+                                 tt_choice_text(&e->choice, name), tt_bytes_text(e->choice.block_bytes, block),
                                  tt_us_text(tt_explained_candidate(e, &e->choice)->predicted.us, us),
                                  tt_memory_names[e->tuning->memory], why);
   for (int c = 0; c < e->n && others < SHORT_OTHERS && used < size; c++) {

@@ -172,8 +172,8 @@ static void rank_0_explains_each_shape_once(void **state)
   setenv("TUTTI_ALGO", "ring;broadcast:star", 1);
   assert_int_equal(truncate(log_path, 0), 0);
   assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
-  assert_int_equal(log_count(" ranks: ring, predicted "), 3);
-  assert_int_equal(log_count(" ranks: star, predicted "), 1);
+  assert_int_equal(log_count(" ranks: ring in blocks of "), 3);
+  assert_int_equal(log_count(" ranks: star in blocks of "), 1);
   assert_int_equal(log_count("; others: "), 0);
   unsetenv("TUTTI_ALGO");
   unsetenv("TUTTI_DEBUG");
