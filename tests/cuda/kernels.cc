@@ -2,6 +2,8 @@
 /* The GPU's kernels, compiled for the CPU and carried out one thread after the other. */
 #include "kernels.h"
 
+#include <pthread.h>
+
 #include "tutti.h"
 
 #define __global__
@@ -22,7 +24,9 @@ static inline void quad_store(void *to, quad q)
 struct place {
   unsigned x;
 };
-static thread_local place gridDim, blockIdx, threadIdx;
+/* One kernel at a time: variables of threads in a library that is loaded late end LeakSanitizer 12. */
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+static place gridDim, blockIdx, threadIdx;
 
 #include "cuda/kernels.cu"
 
@@ -55,7 +59,9 @@ int cpu_kernel_type(int kernel)
 
 void cpu_kernel_run(int kernel, unsigned blocks, const struct tt_cuda_params *params)
 {
+  pthread_mutex_lock(&one);
   gridDim.x = blocks;
   for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
     for (threadIdx.x = 0; threadIdx.x < TT_CUDA_THREADS; threadIdx.x++) kernels[kernel].run(*params);
+  pthread_mutex_unlock(&one);
 }
