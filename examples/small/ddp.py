@@ -11,7 +11,7 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
 model = DistributedDataParallel(model)
-tutti.torch.ddp_hook(model)                                 # without it DDP's own buckets are all-reduced
+hook = tutti.torch.ddp_hook(model)                          # without it DDP's own buckets are all-reduced
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 
 torch.manual_seed(rank + 1)                                 # other data on each rank
@@ -30,4 +30,5 @@ largest = weights.clone()
 dist.all_reduce(largest, dist.ReduceOp.MAX)
 equal = bool((weights == largest).all())
 print(f"rank {rank} of {size}: loss halved: {loss.item() < first / 2}, equal weights: {equal}")
+hook.close()
 dist.destroy_process_group()

@@ -16,6 +16,7 @@ class Page(unittest.TestCase):
         text = said(first, "-n", "2")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank} of 2: [1.0, 2.0]\n", text)
+        self.assertIn("rank 0 of 1: [0.0, 1.0]\n", said(first, "-n", "1"))
         text = said(training, "-n", "2")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank}: equal weights: True\n", text)
