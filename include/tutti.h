@@ -145,9 +145,9 @@ typedef struct {
 /* With fault_level 1 a collective ends the same way on all ranks that survive it: tuttiSuccess and the whole result on
  * all, or tuttiRemoteError on all, which meet once more after each call. Each loss makes one collective fail, the same
  * on all; the sentence names a lost rank, results are undefined (in place also the contribution), and no rank touches
- * the buffers any more. From the next one on comm has the ranks that are left, in their order, as tuttiCommCount and
- * tuttiCommUserRank tell. Lost are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS or
- * left, by their first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end
+ * the buffers any more. From the next one on comm has the ranks that are left, in their order (tuttiCommCount,
+ * tuttiCommUserRank). Lost are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS, cut off
+ * or left, by first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end
  * comm, on all ranks at the same call: then tuttiCommGetAsyncError tells it. comm is of one host and 256 ranks at
  * most; all but collectives with stream NULL outside groups is refused with tuttiInvalidUsage so far. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -295,7 +295,7 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexc
  * without TUTTI_SHRINK_ABORT (with nexclude 0 all ranks get a communicator that works, and that can be split), and
  * destroy it. tuttiCommGetAsyncError tells tuttiSuccess there, as comm was ended by the program's own will, and
  * tuttiInvalidUsage on ranks that have not revoked it. Communicators and fusions that were made from comm continue.
- * flags: TUTTI_REVOKE_DEFAULT.
+ * With fault_level 1 it is only of this rank, and comm is to be destroyed here. flags: TUTTI_REVOKE_DEFAULT.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized, or is
  * suspended. tuttiRemoteError: another thread aborts comm. */

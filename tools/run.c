@@ -44,7 +44,7 @@ static const char *const help =
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
     "      --keep-going  never terminate the others: for programs that go on without a dead\n"
-    "                    rank (tuttiCommShrink)\n"
+    "                    rank (fault_level 1, tuttiCommShrink). The exit status is still that of the dead rank\n"
     "      --no-bind     ranks may run on any core; else each has its share of the cores\n"
     "  -h, --help        this text\n";
 
@@ -284,8 +284,8 @@ static void escalate(struct job *job)
   if (!job->failed_ms || job->keep_going || !job->running) return;
   if (!job->killed_ms && now - job->failed_ms >= job->grace_ms) {
     if (!job->nhosts) /* parts say it */
-      fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running,
-              job->running == 1 ? "rank" : "ranks");
+      fprintf(stderr, "tutti run: terminating %d %s still running (--keep-going lets them go on)\n",
+              job->running, job->running == 1 ? "rank" : "ranks");
     job->killed_ms = now;
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);

@@ -131,7 +131,7 @@ Op = Union[str, ReduceOp]
 class Comm(Held):
     """One rank's membership in a group of ranks; made by ``tutti.init``, ``split`` and ``shrink``.
 
-    ``rank``: of this process, 0 .. size - 1. ``size``: the number of ranks.
+    ``rank``: of this process, 0 .. size - 1. ``size``: the number of ranks. With ``fault_level`` 1 losses change both.
 
     Arrays are numpy arrays, torch tensors in host memory, or anything that has the buffer protocol,
     ``__array_interface__`` or DLPack; contiguous in C order. Numbers of elements count, not shapes. Reductions take the
@@ -155,17 +155,27 @@ class Comm(Held):
     """
 
     def __init__(self, handle):
-        value = c_int()
         self._handle: Optional[int] = handle
         self._inside = None
         self._pending: collections.deque = collections.deque()
         self._dropped: list = []  # numbers of operations
         self._fusions: "weakref.WeakSet" = weakref.WeakSet()
-        check(C["tuttiCommUserRank"](handle, byref(value)))
-        self.rank: int = value.value
-        check(C["tuttiCommCount"](handle, byref(value)))
-        self.size: int = value.value
+        self._facts: dict = {}
+        self._first_size, _ = self.size, self.rank
         _interrupt.track(self)
+
+    def _fact(self, name):  # of a closed communicator: what was so last
+        if self._handle is not None:
+            check(C[name](self._handle, byref(self._facts.setdefault(name, c_int()))))
+        return self._facts[name].value
+
+    @property
+    def rank(self) -> int:
+        return self._fact("tuttiCommUserRank")
+
+    @property
+    def size(self) -> int:
+        return self._fact("tuttiCommCount")
 
     @property
     def address(self) -> Optional[str]:
@@ -513,19 +523,18 @@ class Comm(Held):
 
     def failed(self) -> List[int]:
         """The ranks that have failed, as far as this rank knows, ascending; it never waits. See ``shrink``."""
-        count = c_int(self.size)
-        ranks = (c_int * self.size)()
+        count = c_int(self._first_size)
+        ranks = (c_int * self._first_size)()
         check(C["tuttiCommGetFailed"](self._open(), ranks, byref(count)))
         return list(ranks[:count.value])
 
     def revoke(self) -> None:
         """Ends all operations on all ranks with TuttiUsageError, but not the communicator: ``shrink`` it.
 
-        It may be called from any thread, and does not wait for other ranks.
+        It may be called from any thread, and does not wait for other ranks. With ``fault_level`` 1 only this rank ends.
         """
         with _interrupt.LOCK:  # a call that it ends may be followed by close at once
-            code = C["tuttiCommRevoke"](self._open(), 0)
-        check(code)
+            check(C["tuttiCommRevoke"](self._open(), 0))
 
     def abort(self) -> None:
         """Stops everything in progress and closes the communicator; other ranks see this rank leave.

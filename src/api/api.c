@@ -61,7 +61,7 @@ tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count)
 {
   if (!count) return tt_null("count");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess) *count = tt_comm_facts(comm)->nranks;
+  if (result == tuttiSuccess) *count = __atomic_load_n(&tt_comm_facts(comm)->nranks, __ATOMIC_RELAXED);
   return result;
 }
 
@@ -69,7 +69,7 @@ tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank)
 {
   if (!rank) return tt_null("rank");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess) *rank = tt_comm_facts(comm)->rank;
+  if (result == tuttiSuccess) *rank = __atomic_load_n(&tt_comm_facts(comm)->rank, __ATOMIC_RELAXED);
   return result;
 }
 

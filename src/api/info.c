@@ -34,6 +34,7 @@ tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const char **nam
 {
   if (!name) return tt_null("name");
   tuttiResult_t result = tt_comm_made_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "questions for transports");
   if (result != tuttiSuccess) return result;
   int last = tt_comm_facts(comm)->nranks - 1;
   if (peer < 0 || peer > last)

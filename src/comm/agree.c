@@ -94,8 +94,6 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
   tuttiResult_t result = tt_metrics_begin(comm);
   if (result != tuttiSuccess) return result;
   tt_learning_begin(comm);
-  comm->facts.first_nranks = comm->facts.nranks;
-  comm->facts.first_rank = comm->facts.rank;
   tt_id_used(creation->used, TT_USE_DONE);
   creation->used = 0;
   report(comm);

@@ -453,6 +453,8 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
                    "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME to one "
                    "that is up and has an address",
                    creation->nhosts, comm->facts.rank);
+  comm->facts.first_nranks = comm->facts.nranks;
+  comm->facts.first_rank = comm->facts.rank;
   struct tt_member *members = tt_alloc((size_t)comm->facts.nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->facts.nranks);
   for (int r = 0; r < comm->facts.nranks; r++) member_unpack(creation, r, &members[r]);

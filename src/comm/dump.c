@@ -61,7 +61,7 @@ static void time_write(const struct dump *dump, const char *name, uint64_t ns)
 static uint64_t elements_of(const struct dump *dump, const struct tt_call *call, int cover)
 {
   int is_whole = cover != TT_COVER_OWN && tt_kinds[call->collective].is_shared;
-  return call->count * (is_whole ? (uint64_t)dump->comm->facts.nranks : 1);
+  return call->count * (is_whole ? (uint64_t)dump->comm->facts.first_nranks : 1);
 }
 
 /* The name by which torch's analyzer takes a call for the same on all ranks. */
@@ -110,7 +110,7 @@ static void span_write(const struct dump *dump, const struct tt_recorded *at, co
   thousands_write(dump->out, at->began_ns);
   fprintf(dump->out, ",\"dur\":");
   thousands_write(dump->out, end_ns - at->began_ns);
-  fprintf(dump->out, ",\"pid\":%d,\"tid\":1,\"args\":{\"call\":", dump->comm->facts.rank);
+  fprintf(dump->out, ",\"pid\":%d,\"tid\":1,\"args\":{\"call\":", dump->comm->facts.first_rank);
   string_write(dump->out, tt_call_text(&at->call, text, sizeof text));
   fprintf(dump->out, ",\"algorithm\":\"%s\"}}", tt_algos[at->call.algo].name);
 }
@@ -135,7 +135,7 @@ static void entries_write(const struct dump *dump)
     entry_write(dump, &at);
   }
   fprintf(dump->out, "],\n\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
-                     "\"rank %d\"}}", dump->comm->facts.rank, dump->comm->facts.rank);
+                     "\"rank %d\"}}", dump->comm->facts.first_rank, dump->comm->facts.first_rank);
   for (uint64_t op = dump->first; next_of(dump, &op, &at); op++) {
     struct tt_recorded next = {0};
     tt_watch_recorded(dump->comm->parts.watch, op + 1, &next);
@@ -149,12 +149,12 @@ static void dump_write(const struct dump *dump)
 {
   const struct tuttiComm *comm = dump->comm;
   fprintf(dump->out, "{\"version\":\"2.10\",\"comm_lib_version\":\"tutti %d.%d.%d\",\"rank\":%d,\"failure\":",
-          TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, comm->facts.rank);
+          TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, comm->facts.first_rank);
   string_write(dump->out, tt_watch_failure(comm->parts.watch)->sentence);
   fprintf(dump->out, ",\n\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":");
   string_write(dump->out, comm->facts.label);
   fprintf(dump->out, ",\"ranks\":\"[");
-  for (int rank = 0; rank < comm->facts.nranks; rank++) fprintf(dump->out, rank ? ", %d" : "%d", rank);
+  for (int rank = 0; rank < comm->facts.first_nranks; rank++) fprintf(dump->out, rank ? ", %d" : "%d", rank);
   fprintf(dump->out, "]\"}},\n\"pg_status\":{\"0\":{\"last_enqueued_collective\":%llu,\"last_started_collective\":%llu,"
                      "\"last_completed_collective\":%llu}},\n",
           (unsigned long long)dump->entered, (unsigned long long)dump->entered, (unsigned long long)dump->finished);

@@ -157,7 +157,8 @@ tuttiComm_t tt_comm_handle(struct tuttiComm *comm)
   return NULL;
 }
 
-tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
+/* Ends all calls on this rank; nobody is inside any more. */
+static void calls_end(struct tuttiComm *comm)
 {
   atomic_store(&comm->life.aborting, 1);
   comm->life.was_aborted = 1;
@@ -167,6 +168,11 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
   tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
+}
+
+tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
+{
+  calls_end(comm);
   tt_creation_quit(comm);
   tt_views_end(comm, 1);
   comm_end(comm, 1);
@@ -177,8 +183,14 @@ static void revoke(struct tuttiComm *comm)
 {
   char sentence[TT_SENTENCE_BYTES], rank[128];
   snprintf(sentence, sizeof sentence, "%s has revoked the communicator: shrink or destroy it",
-           tt_watch_rank_text(comm->parts.watch, comm->facts.rank, rank, sizeof rank));
+           tt_watch_rank_text(comm->parts.watch, comm->facts.first_rank, rank, sizeof rank));
   atomic_store(&comm->life.revoked, 1);
+  if (comm->parts.views) {
+    tt_views_revoke(comm, sentence);
+    calls_end(comm);
+    tt_watch_leave(comm->parts.watch, 1); /* the others go on without this rank */
+    return;
+  }
   tt_watch_fail_too(comm->parts.watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
   tt_trigger_release(comm);
   tt_comm_flush(comm);
@@ -194,8 +206,7 @@ tuttiResult_t tt_comm_revoke(struct tuttiComm *comm)
   tuttiResult_t result = tuttiSuccess;
   atomic_fetch_add(&comm->life.revoking, 1);
   if (atomic_load(&comm->life.aborting)) result = tt_comm_aborted(comm);
-  else result = tt_views_refuse(comm, "revokes");
-  if (result == tuttiSuccess) revoke(comm);
+  else revoke(comm);
   atomic_fetch_sub(&comm->life.revoking, 1);
   return result;
 }

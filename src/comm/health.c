@@ -7,6 +7,8 @@
 tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm)
 {
   char sentence[TT_SENTENCE_BYTES];
+  tuttiResult_t over = comm->parts.views ? tt_views_standing(comm) : tuttiSuccess;
+  if (over != tuttiSuccess) return over;
   snprintf(sentence, sizeof sentence, "the communicator%s%s of rank %d was aborted", comm->facts.name[0] ? " " : "",
            comm->facts.name, comm->facts.rank);
   return tt_fail_quiet(tuttiRemoteError, sentence);
@@ -26,7 +28,7 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm)
 {
-  return atomic_load(&comm->life.revoked) ? tuttiSuccess : tt_comm_standing(comm);
+  return atomic_load(&comm->life.revoked) && !comm->parts.views ? tuttiSuccess : tt_comm_standing(comm);
 }
 
 tuttiResult_t tt_comm_standing(const struct tuttiComm *comm)
@@ -63,12 +65,12 @@ tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64
 {
   char sentence[TT_SENTENCE_BYTES], rank[128];
   snprintf(sentence, sizeof sentence, "%s gives up: %.360s",
-           tt_watch_rank_text(comm->parts.watch, comm->facts.rank, rank, sizeof rank), tt_last_sentence());
-  return tt_watch_fail(comm->parts.watch, code, comm->facts.rank, op, sentence);
+           tt_watch_rank_text(comm->parts.watch, comm->facts.first_rank, rank, sizeof rank), tt_last_sentence());
+  return tt_watch_fail(comm->parts.watch, code, comm->facts.first_rank, op, sentence);
 }
 
 void tt_comm_fail(struct tuttiComm *comm, tuttiResult_t code, const char *sentence, int is_told)
 {
-  if (is_told) tt_watch_fail_too(comm->parts.watch, code, comm->facts.rank, sentence);
-  else tt_watch_fail(comm->parts.watch, code, comm->facts.rank, 0, sentence);
+  if (is_told) tt_watch_fail_too(comm->parts.watch, code, comm->facts.first_rank, sentence);
+  else tt_watch_fail(comm->parts.watch, code, comm->facts.first_rank, 0, sentence);
 }

@@ -93,7 +93,8 @@ tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, 
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
   struct tt_registration *registration = NULL;
-  if (result == tuttiSuccess && is_wanted(comm, buff)) {
+  if (comm->parts.views) result = tt_views_standing(comm); /* the communicators behind it come and go: all is copied */
+  else if (result == tuttiSuccess && is_wanted(comm, buff)) {
     registration = tt_alloc(1, sizeof *registration);
     result = registration ? register_all(comm, registration, &what, &is_used)
                           : tt_fail(tuttiSystemError, "out of memory for a registration");

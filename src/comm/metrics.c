@@ -41,8 +41,8 @@ struct metrics {
 static int mask_of(const struct tuttiComm *comm)
 {
   int mask = 0;
-  for (int peer = 0; peer < comm->facts.nranks; peer++) {
-    if (peer == comm->facts.rank && comm->facts.nranks > 1) continue;
+  for (int peer = 0; peer < comm->facts.first_nranks; peer++) {
+    if (peer == comm->facts.first_rank && comm->facts.first_nranks > 1) continue;
     const char *name = tt_exec_route(comm->parts.exec, peer)->ops->name;
     for (int t = 0; t < KINDS && tt_transports[t]; t++)
       if (strcmp(tt_transports[t]->name, name) == 0) mask |= 1 << t;

@@ -276,6 +276,9 @@ tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *bindin
 
 /* ---- views.c: fault_level 1 ---- */
 
+/* From now on calls of this rank end with tuttiInvalidUsage and the sentence. Any thread. */
+void tt_views_revoke(struct tuttiComm *comm, const char *sentence);
+
 /* In a creation: makes the views, with all ranks in the first; and refuses ranks of several hosts, once they are known.
  * Errors: tuttiInvalidUsage; those of tt_view_create. */
 tuttiResult_t tt_views_create(struct tuttiComm *comm);

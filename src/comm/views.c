@@ -15,9 +15,10 @@
 #include "comm/creation_private.h"
 #include "view/view.h"
 
-#define GRACE_NS 5000000000u      /* a failure that looks like a loss may be explained by one for so long, */
-#define GRACE_OTHER_NS 200000000u /* and any other */
-#define LOOK_EVERY 10             /* milliseconds between looks for dead processes */
+#define GRACE_MS 5000                /* a failure may be explained by a loss for so long, */
+#define GRACE_MORE_MS 1000           /* and so much longer than a loss of contact goes unnoticed */
+#define LOOK_EVERY 10                /* milliseconds between looks for dead processes */
+#define INIT_TIMEOUT_MOST 2000000000 /* that init_timeout_ms may be */
 
 #define WORDS (int)(sizeof(struct tt_view_word) / sizeof(uint64_t))
 _Static_assert(sizeof(struct tt_view_word) <= TT_SAID_WORDS * sizeof(uint64_t), "a word is said over the watch");
@@ -26,7 +27,8 @@ struct tt_views {
   struct tt_view *view;
   struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
   int is_due;              /* a view has begun of which the program does not know */
-  char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended; about the end of all */
+  char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
+  char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */
   _Atomic int over;        /* the tuttiResult_t with which it has ended for this rank; 0: it goes on */
 };
 
@@ -96,20 +98,51 @@ tuttiResult_t tt_views_standing(const struct tuttiComm *comm)
 {
   const struct tt_views *views = comm->parts.views;
   tuttiResult_t over = (tuttiResult_t)atomic_load_explicit(&views->over, memory_order_acquire);
-  return over ? tt_fail_quiet(over, views->sentence) : tuttiSuccess;
+  return over ? tt_fail_quiet(over, views->last) : tuttiSuccess;
 }
 
 /* No further operation is carried out on this rank. */
 static tuttiResult_t over(struct tuttiComm *comm, tuttiResult_t code, const char *sentence)
 {
   struct tt_views *views = comm->parts.views;
-  if (atomic_load(&views->over)) return tt_views_standing(comm);
-  snprintf(views->sentence, sizeof views->sentence, "%s", sentence);
-  atomic_store_explicit(&views->over, (int)code, memory_order_release);
+  pthread_mutex_lock(&tt_process.mutex);
+  if (!atomic_load(&views->over)) {
+    snprintf(views->last, sizeof views->last, "%s", sentence);
+    atomic_store_explicit(&views->over, (int)code, memory_order_release);
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
   return tt_views_standing(comm);
 }
 
+void tt_views_revoke(struct tuttiComm *comm, const char *sentence)
+{
+  over(comm, tuttiInvalidUsage, sentence);
+}
+
 /* ---- the plane ---- */
+
+/* Waits until the plane is made. Members that never come to its start-up are late, as for any operation. */
+static tuttiResult_t plane_await(struct tuttiComm *comm, struct tuttiComm *plane, uint64_t began_ns)
+{
+  struct tt_watch *watch = comm->parts.watch;
+  uint64_t timeout_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000u;
+  uint8_t came[TT_VIEW_RANKS] = {0};
+  struct tt_waiter waiter;
+  tuttiResult_t result;
+  tt_waiter_init(&waiter, 1);
+  while ((result = tt_comm_create_poll(plane)) == tuttiInProgress) {
+    if (!tt_waiter_pause(&waiter, 0)) continue;
+    for (int r = 0; r < comm->facts.first_nranks; r++)
+      came[r] = came[r] || tt_watch_startup_has(watch, &plane->life.creation->startup, r);
+    if (tt_watch_is_lost(watch, comm->facts.first_rank))
+      return tt_fail(tuttiRemoteError, "the other ranks took rank %d for lost", comm->facts.first_rank);
+  }
+  for (int r = 0; r < comm->facts.first_nranks && result == tuttiRemoteError; r++)
+    if (timeout_ns && tt_now_ns() - began_ns >= timeout_ns && !came[r] &&
+        tt_rank_set_has(tt_view_members(comm->parts.views->view), r))
+      tt_watch_lose_late(watch, r);
+  return result;
+}
 
 /* Makes the communicator that carries out the operations of a later view. */
 static tuttiResult_t plane_make(struct tuttiComm *comm)
@@ -121,11 +154,12 @@ static tuttiResult_t plane_make(struct tuttiComm *comm)
   for (int r = 0; r < comm->facts.first_nranks; r++)
     if (!tt_rank_set_has(tt_view_members(views->view), r)) exclude[n++] = r;
   settings.fault_level = 1; /* the choice "0" */
-  if (settings.init_timeout_ms < settings.timeout_ms) settings.init_timeout_ms = settings.timeout_ms;
+  settings.init_timeout_ms = settings.timeout_ms ? settings.timeout_ms : INIT_TIMEOUT_MOST;
   struct tt_comm_spec spec = {
       .parent = comm, .exclude = exclude, .nexclude = n, .settings = &settings, .device = comm->facts.device};
+  uint64_t began_ns = tt_now_ns();
   tuttiResult_t result = tt_comm_create(&plane, &spec);
-  if (result == tuttiSuccess) result = tt_comm_create_wait(plane);
+  if (result == tuttiSuccess) result = plane_await(comm, plane, began_ns);
   if (result != tuttiSuccess) {
     char sentence[TT_SENTENCE_BYTES];
     snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
@@ -170,12 +204,15 @@ static tuttiResult_t install(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
   const struct tt_rank_set *members = tt_view_members(views->view);
+  int rank = 0, nranks = 0;
   if (!views->is_due) return tt_views_standing(comm);
-  views->is_due = comm->facts.nranks = 0;
+  views->is_due = 0;
   for (int r = 0; r < comm->facts.first_nranks; r++) {
-    if (r == comm->facts.first_rank) comm->facts.rank = comm->facts.nranks;
-    comm->facts.nranks += tt_rank_set_has(members, r);
+    if (r == comm->facts.first_rank) rank = nranks;
+    nranks += tt_rank_set_has(members, r);
   }
+  __atomic_store_n(&comm->facts.rank, rank, __ATOMIC_RELAXED); /* other threads may ask */
+  __atomic_store_n(&comm->facts.nranks, nranks, __ATOMIC_RELAXED);
   return tt_fail_quiet(tuttiRemoteError, views->sentence);
 }
 
@@ -261,11 +298,15 @@ static void look(struct tuttiComm *comm, uint64_t waited_ns, int number)
   }
 }
 
-/* Stops the view once it is known why the plane has failed: a loss, or else an error of this rank. */
-static int stop(struct tt_view *view, tuttiResult_t why, uint64_t waited_ns)
+/* Stops the view once it is known why the plane has failed: a loss, or else an error of this rank. A loss may show as
+ * any error but that of calls which differ. */
+static int stop(struct tuttiComm *comm, tuttiResult_t why, uint64_t waited_ns)
 {
+  struct tt_view *view = comm->parts.views->view;
   int is_loss = tt_view_is_stopping(view);
-  if (!is_loss && waited_ns < (why == tuttiRemoteError ? GRACE_NS : GRACE_OTHER_NS)) return 0;
+  int64_t grace_ms = comm->facts.settings.unreachable_ms + GRACE_MORE_MS;
+  if (grace_ms < GRACE_MS) grace_ms = GRACE_MS;
+  if (!is_loss && why != tuttiInvalidUsage && waited_ns < (uint64_t)grace_ms * 1000000u) return 0;
   tt_view_stop(view, is_loss ? tuttiSuccess : why);
   return 1;
 }
@@ -284,7 +325,7 @@ static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
   for (int has_stopped = 0, looks = 0; !atomic_load(&comm->life.aborting);) {
     uint64_t waited_ns = tt_now_ns() - began_ns;
     news_take(comm);
-    if (!has_stopped) has_stopped = stop(views->view, why, waited_ns);
+    if (!has_stopped) has_stopped = stop(comm, why, waited_ns);
     enum tt_view_act act = tt_view_next(views->view);
     if (act == TT_VIEW_CHANGED) return changed(comm, sentence);
     if (act == TT_VIEW_EXPELLED) return expelled(comm);

@@ -209,3 +209,15 @@ tuttiResult_t tt_watch_startup(struct tt_watch *watch, struct tt_startup *startu
   tt_service_unlock();
   return result;
 }
+
+int tt_watch_startup_has(struct tt_watch *watch, const struct tt_startup *startup, int rank)
+{
+  struct tt_target target = {.key = 0};
+  struct tt_notice notice;
+  tt_service_lock();
+  const struct tt_rank_slot *slot = watch->own ? watch->peers[rank].slot : NULL;
+  int has = slot && tt_rank_slot_target_get(slot, &target) && target.key == startup->key;
+  has = has || (slot && notice_find(watch, rank, startup->key, &notice));
+  tt_service_unlock();
+  return has;
+}

@@ -62,7 +62,7 @@ void tt_record_adopt(struct tt_watch *watch)
 
 /* Records `failure` as found by this rank; `level` is that of its log line if it counts. */
 static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, const char *sentence,
-                            enum tt_log_level level)
+                            enum tt_log_level level, enum tt_lost how)
 {
   char when[48];
   failure.detector = watch->rank;
@@ -70,6 +70,7 @@ static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, c
            tt_now_text(when, sizeof when));
   tt_service_lock();
   int own = tt_record_set(watch, &failure);
+  if (own && how) tt_lost_set(watch, failure.culprit, how); /* of two that suspect each other one is lost */
   tt_service_unlock();
   /* The record never changes from here on. */
   if (own) tt_log(level, "%s", watch->failure.sentence);
@@ -79,13 +80,13 @@ static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, c
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
 {
   record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = tt_current_op(watch)}, sentence,
-         watch->is_second ? TT_LOG_INFO : TT_LOG_WARN);
+         watch->is_second ? TT_LOG_INFO : TT_LOG_WARN, 0);
 }
 
 tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
                             const char *sentence)
 {
-  return record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = op}, sentence, TT_LOG_WARN);
+  return record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = op}, sentence, TT_LOG_WARN, 0);
 }
 
 tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op)
@@ -99,7 +100,7 @@ tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int
 
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
 {
-  return record(watch, (struct tt_failure){.code = code, .culprit = culprit}, sentence, TT_LOG_INFO);
+  return record(watch, (struct tt_failure){.code = code, .culprit = culprit}, sentence, TT_LOG_INFO, 0);
 }
 
 const _Atomic int *tt_watch_failed(const struct tt_watch *watch)
@@ -124,10 +125,8 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
   if (now - since < TT_GRACE_NS) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
   tt_lost_text(watch, peer, how, text);
-  tt_service_lock();
-  tt_lost_set(watch, peer, TT_LOST_CONNECTION);
-  tt_service_unlock();
-  return tt_watch_fail(watch, tuttiRemoteError, peer, op, text);
+  return record(watch, (struct tt_failure){.code = tuttiRemoteError, .culprit = peer, .op = op}, text, TT_LOG_WARN,
+                TT_LOST_CONNECTION);
 }
 
 void tt_watch_leave(struct tt_watch *watch, int aborted)

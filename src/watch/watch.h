@@ -210,6 +210,10 @@ struct tt_startup {
  * if a member of a split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_startup(struct tt_watch *watch, struct tt_startup *startup);
 
+/* 1: this rank is in that start-up of a shrink, or has given it up with a notice. It is known of ranks of this
+ * host in communicators of at most TT_TARGET_RANKS, which make one shrink at a time. Any thread. */
+int tt_watch_startup_has(struct tt_watch *watch, const struct tt_startup *startup, int rank);
+
 /* The start-up is over, successful or not, and tt_watch_startup is not called again. Any thread. */
 void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup);
 

@@ -13,6 +13,7 @@
 #include "tutti_fusion.h"
 #include "tutti_message.h"
 #include "tutti_reduce.h"
+#include "tutti_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,6 +70,8 @@ static int refuses(const struct ranks *self)
   tuttiFusion_t fusion;
   float value = 1;
   int from = 0;
+  const char *name;
+  void *handle = &value;
   tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
   const tuttiFusionTensor_t tensor = {.count = 1, .type = tuttiFloat};
   options.codec = "int8";
@@ -85,8 +88,9 @@ static int refuses(const struct ranks *self)
   REFUSED(tuttiFusionCreate(&fusion, comm, &tensor, 1, NULL), "fusions");
   REFUSED(tuttiCommSplit(comm, 0, 0, &other, NULL), "splits");
   REFUSED(tuttiCommShrink(comm, &from, 0, &other, NULL, TUTTI_SHRINK_ABORT), "shrinks");
-  REFUSED(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), "revokes");
+  REFUSED(tuttiCommGetTransport(comm, 0, &name), "questions for transports");
   REFUSED(tuttiCommSuspend(comm, 0), "suspends");
+  RANKS_CHECK(tuttiCommRegister(comm, &value, sizeof value, &handle) == tuttiSuccess && !handle);
   RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
   RANKS_CHECK(!comm_try(self, comm, self->nranks));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
@@ -168,6 +172,63 @@ static int is_late(const struct ranks *self)
   return 0;
 }
 
+/* Rank 3 learns of the first loss and never makes another call in time. */
+static int never_comes(const struct ranks *self)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  int nranks;
+  config.fault_level = 1;
+  config.timeout_ms = 1000;
+  config.init_timeout_ms = 60000;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (self->rank == 0) return tuttiCommAbort(comm) != tuttiSuccess;
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("rank 0"));
+  if (self->rank == 3) {
+    usleep(4000000);
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("the other ranks took rank 3"));
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+    return 0;
+  }
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("rank 3"));
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == 2);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void *revoke_soon(void *comm)
+{
+  usleep(200000);
+  tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT);
+  return NULL;
+}
+
+/* A revoke ends the calls of its rank, and the other one goes on without it. */
+static int is_revoked(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiResult_t state;
+  pthread_t thread;
+  RANKS_CHECK(join(self, 1, &comm) == tuttiSuccess);
+  if (self->rank == 1) {
+    RANKS_CHECK(pthread_create(&thread, NULL, revoke_soon, comm) == 0);
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiInvalidUsage && says("rank 1") && says("has revoked"));
+    RANKS_CHECK(pthread_join(thread, NULL) == 0);
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiInvalidUsage && says("has revoked"));
+    RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInvalidUsage);
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+    return 0;
+  }
+  usleep(600000);
+  tuttiResult_t result = tuttiBarrier(comm, NULL); /* succeeds if rank 1 had done its part: then the next fails */
+  if (result == tuttiSuccess) result = tuttiBarrier(comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError && says("rank 1"));
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
 static void *abort_soon(void *comm)
 {
   usleep(200000);
@@ -242,13 +303,26 @@ static void calls_in_later_views_can_be_aborted(void **state)
   assert_int_equal(ranks_run_threads(3, is_aborted, NULL, 60), 0);
 }
 
+static void ranks_that_never_come_to_a_later_view_are_left_behind(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(4, never_comes, NULL, 60), 0);
+}
+
+static void a_revoke_ends_the_calls_of_its_rank(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(2, is_revoked, NULL, 60), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(collectives_have_the_results_of_level_0), cmocka_unit_test(other_calls_are_refused_by_name),
     cmocka_unit_test(other_levels_are_refused_by_name), cmocka_unit_test(calls_that_differ_end_all_ranks_alike),
     cmocka_unit_test(ranks_that_abort_are_left_behind), cmocka_unit_test(late_ranks_are_left_behind_and_told),
-    cmocka_unit_test(calls_in_later_views_can_be_aborted)};
+    cmocka_unit_test(calls_in_later_views_can_be_aborted), cmocka_unit_test(a_revoke_ends_the_calls_of_its_rank),
+    cmocka_unit_test(ranks_that_never_come_to_a_later_view_are_left_behind)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

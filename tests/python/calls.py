@@ -410,6 +410,36 @@ def killed():
     print("sum", small.all_reduce(floats(1))[0])
 
 
+def killed_at_level_1():
+    """Rank 0 is killed: the same communicator goes on with other ranks; then Ctrl-C ends a call of rank 2."""
+    comm = tutti.init(fault_level=1)
+    comm.all_reduce(floats(1))
+    first = comm.rank
+    if first == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        comm.all_reduce(floats(1))
+    except tutti.TuttiRemoteError as why:
+        assert "rank 0" in str(why), why
+    assert (comm.rank, comm.size, comm.failed()) == (first - 1, 2, [0])
+    own = floats(1) if comm.rank else floats(5)
+    print("got", comm.broadcast(own, root=0)[0])
+    if first == 2:
+        ranks.once_inside("_call", ctrl_c)
+        try:
+            comm.all_reduce(floats(1))
+        except KeyboardInterrupt:
+            print("interrupted")
+        comm.close()
+        return
+    time.sleep(2)
+    try:
+        comm.all_reduce(floats(1))
+        comm.all_reduce(floats(1))
+    except tutti.TuttiRemoteError:
+        print("left", comm.size)
+
+
 def left_pending():
     """The process ends while an operation is under way, whose handle is never collected."""
     comm = tutti.init()
@@ -483,6 +513,11 @@ class Deaths(unittest.TestCase):
     def test_a_killed_rank_raises_in_the_others_which_go_on_without_it(self):
         done = ranks.processes(3, __file__, "killed", "--keep-going")
         self.assertEqual(done.stdout.count("sum 2.0"), 2, done.stdout + done.stderr)
+
+    def test_at_fault_level_1_rank_and_size_follow_and_ctrl_c_ends_a_call(self):
+        done = ranks.processes(3, __file__, "killed_at_level_1", "--keep-going")
+        said = done.stdout + done.stderr
+        self.assertEqual((said.count("got 5.0"), said.count("interrupted"), said.count("left 1")), (2, 1, 1), said)
 
     def test_a_process_may_end_with_an_operation_under_way(self):
         said = ranks.succeed(self, 2, __file__, "left_pending").stdout
