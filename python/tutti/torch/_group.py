@@ -248,15 +248,21 @@ def shrink(group=None, exclude=None, timeout=None):
     """Makes a process group of the ranks that are left; only they call it.
 
     ``group``: a group of the backend tutti, also one that has failed; default: that of all ranks. ``exclude``: its
-    ranks that are left out; default: those that have failed, as far as this rank knows. Operations under way end with
-    TuttiRemoteError, and of the old group nothing but its ranks' numbers is of use. Returns the new group, for
+    ranks that are left out; default: those that have failed, as far as this rank knows (it waits up to a second for
+    the first). Operations under way end with TuttiRemoteError, and of the old group nothing but its ranks' numbers is
+    of use. Returns the new group, for
     ``group=`` of the functions of torch.distributed; ranks keep their order. If another rank has died meanwhile, shrink
     again.
 
     Errors: TuttiUsageError: the lists of two ranks differ. TuttiRemoteError: a survivor died.
     """
     old = found(group)
-    exclude = old._comm.failed() if exclude is None else list(exclude)
+    if exclude is None:  # the fusion of a hook may know of a death a moment before the group does
+        until = time.monotonic() + 1
+        while not old._comm.failed() and time.monotonic() < until:
+            time.sleep(0.01)
+        exclude = old._comm.failed()
+    exclude = list(exclude)
     members = [rank for rank in range(old._comm.size) if rank not in exclude]
     comm = old._comm.shrink(exclude, abort=True, **old._options)
     patience = timeout if isinstance(timeout, timedelta) else timedelta(seconds=old._patience)
