@@ -255,8 +255,9 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
   const struct tt_choice *with = &trial->choices[choice];
   if (point->once <= 0) return;
   if (!point->n) point->us[point->n++] = point->once;
-  double us = samples_summarise(point->us, point->n).median;
-  if (point->n < 3) us = point->us[0]; /* too few for a median: what disturbs only makes them longer */
+  /* Some machines go at two speeds by turns, as their neighbours do: the quicker one tells algorithms apart. */
+  double us = samples_summarise(point->us, point->n).low;
+  if (point->n < 3) us = point->us[0]; /* too few for a quartile: what disturbs only makes them longer */
   struct tt_profile_anchor anchor = {.collective = trial->sweep->collective,
                                      .radix = with->radix,
                                      .block_bytes = with->block_bytes,
