@@ -350,7 +350,7 @@ static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *
   if (result != tuttiSuccess) return result;
   learning->is_exchanging = 0;
   cell->is_agreed = 1;
-  cell->memory = memory_told(learning);
+  cell->memory = (uint8_t)memory_told(learning);
   cell->quiet = first_calls((int)((cell - &learning->cells[0][0][0]) % TT_SIZE_CLASSES));
   cell_choose(learning, table, cell);
   return tuttiSuccess;
