@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DistributedDataParallel over tutti, by itself and through a fusion, ends with the weights that it has over gloo, bit
 for bit: whatever is done between backward and step, and however a model uses its parameters."""
+import time
 import unittest
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tutti
 import tutti.torch
+from tutti.torch import _rendezvous
 from torch_ranks import die, run
 
 STEPS = 4
@@ -265,20 +267,26 @@ class Hook(unittest.TestCase):
                 assert "words.weight" in str(refused) and "sparse" in str(refused), refused
         run(1, body)
 
-    def test_a_dead_rank_raises_in_backward(self):
+    def test_a_dead_rank_raises_in_backward_and_shrink_leaves_it_out_at_once(self):
         def body(rank):
             model = DistributedDataParallel(nn.Linear(2, 2))
             hook = tutti.torch.ddp_hook(model)
             model(torch.ones(2)).sum().backward()
             if rank == 1:
+                dist.barrier()
                 die()
             try:
+                dist.barrier()
                 model(torch.ones(2)).sum().backward()
                 raise AssertionError("nothing was raised")
             except RuntimeError as why:
                 assert "rank 1" in str(why), why
             hook.close()
-        run(2, body, dies=[1])
+            if rank == 2:  # rank 0 has the new store, and would end before this one is connected to it
+                store = _rendezvous._store
+                _rendezvous._store = lambda *places: (time.sleep(0.5), store(*places))[1]
+            assert tutti.torch.shrink().size() == 2
+        run(3, body, dies=[1])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from .._comm import init
 
 _PATIENCE = 5  # seconds for an address
+_CONNECT = timedelta(seconds=60)  # for a store whose rank lives, as a broadcast has just shown
 
 _met = None  # the communicator of the launcher, which can be made once
 
@@ -55,7 +56,10 @@ def share_store(comm, timeout, host=None):
     if store is None:
         port, network, *places = place.rstrip(b"\0").decode().split()
         is_near = host is None and network == _network()
-        store = _store("127.0.0.1" if is_near else _reached(places, int(port)), int(port), comm.size, False, timeout)
+        place = "127.0.0.1" if is_near else _reached(places, int(port))
+        store = _store(place, int(port), comm.size, False, min(timeout, _CONNECT))
+        store.set_timeout(timeout)
+    comm.barrier()  # rank 0 may end with its store as soon as this returns: all are connected
     return store
 
 
