@@ -273,7 +273,7 @@ class Elastic(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *LOGS,
-                 os.path.join(folder, "logs"), "--max_restarts", "1", "--monitor_interval", "0.2", __file__, "elastic",
+                 os.path.join(folder, "logs"), "--max_restarts", "3", "--monitor_interval", "0.2", __file__, "elastic",
                  folder],
                 env=ranks.environment(OMP_NUM_THREADS="1", USE_LIBUV="0"), capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -281,7 +281,9 @@ class Elastic(unittest.TestCase):
             for path in glob.glob(os.path.join(folder, "*[0-9]")):
                 with open(path) as file:
                     read[os.path.basename(path)] = file.read()
-        self.assertEqual([read["done0"], read["done1"]], ["1", "1"])
+        # Torchrun gives a round a port that was free, and another program may have taken it: then one more is needed.
+        self.assertIn(read["done0"], ("1", "2", "3"))
+        self.assertEqual(read["done0"], read["done1"])
         self.assertIn("rank 1", read.get("told0", "rank 1"))  # the agent may have ended it before
 
 
