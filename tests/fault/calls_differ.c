@@ -46,8 +46,9 @@ static int differ(const struct ranks *self)
     result = tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL);
   const char *sentence = tuttiGetLastError(comm);
   RANKS_CHECK(result == tuttiInvalidUsage);
-  /* It is #5 behind an exchange of the kind of memory. */
-  RANKS_CHECK(strstr(sentence, "rank 2") && (strstr(sentence, "AllReduce #4") || strstr(sentence, "AllReduce #5")));
+  /* Over shm there is an exchange of the kind of memory before the first long call, which has a number, too. */
+  int is_fifth = difference->usual.count >= 100000 && strcmp(getenv("TUTTI_TRANSPORTS"), "shm") == 0;
+  RANKS_CHECK(strstr(sentence, "rank 2") && strstr(sentence, is_fifth ? "AllReduce #5 " : "AllReduce #4 "));
   RANKS_CHECK(strstr(sentence, difference->usual.words) && strstr(sentence, difference->odd.words));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
   free(data);
