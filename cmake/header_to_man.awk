@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes manual pages of section 3 from a public header (any POSIX awk).
 #
-#   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -v arguments=FILE -v examples=DIR -f header_to_man.awk HEADER
+#   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -v arguments=FILE -v examples=DIR \
+#     -f troff.awk -f header_to_man.awk HEADER
 #
 # `arguments` tells what arguments are, whatever the function; `examples` has programs in C, from which pages show calls.
 # No line that is shown as it stands is longer than a terminal.
@@ -13,24 +14,6 @@
 # one that is only that begins a group: SEE ALSO names the pages of the group, and functions that the page speaks of.
 # The first comment of the header after the licence becomes the page of the header itself, which shows all types; a
 # struct stands on the pages of the functions that take it, too.
-
-# Text that troff prints as it stands.
-function quote(text)
-{
-  gsub(/\\/, "\\e", text)
-  gsub(/-/, "\\-", text)
-  if (text ~ /^[.']/) text = "\\&" text
-  return text
-}
-
-# What stands in backquotes is bold.
-function mark(text)
-{
-  text = quote(text)
-  while (match(text, /`[^`]+`/))
-    text = substr(text, 1, RSTART - 1) "\\fB" substr(text, RSTART + 1, RLENGTH - 2) "\\fR" substr(text, RSTART + RLENGTH)
-  return text
-}
 
 # Prints a line of C, in several if it is long; a comment is one line first, however many it has in the header. Calls are
 # cut behind the last comma that fits, others at a blank.

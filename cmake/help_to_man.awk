@@ -3,23 +3,7 @@
 # under a line that ends with a colon, is an item; one that stands further in goes on with the item, or is a listing; the
 # rest is text. Paragraphs that begin with "The exit status" or "Exit status" are the third part (any POSIX awk).
 #
-#   awk -v part=synopsis|text|status -f help_to_man.awk FILE
-function quote(text)
-{
-  gsub(/\\/, "\\e", text)
-  gsub(/-/, "\\-", text)
-  if (text ~ /^[.']/) text = "\\&" text
-  return text
-}
-
-# What stands in backquotes is bold.
-function mark(text)
-{
-  text = quote(text)
-  while (match(text, /`[^`]+`/))
-    text = substr(text, 1, RSTART - 1) "\\fB" substr(text, RSTART + 1, RLENGTH - 2) "\\fR" substr(text, RSTART + RLENGTH)
-  return text
-}
+#   awk -v part=synopsis|text|status -f troff.awk -f help_to_man.awk FILE
 
 # A paragraph, item or listing begins, and what was open ends.
 function begin(what)
