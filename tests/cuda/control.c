@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of the library's own code ask of the double: fake_cuda.h. Clients know of two plain functions:
+/* The double's side for tests of the library's own code: fake_cuda.h. Clients know of two plain functions:
  * fake_cuda_seal and fake_cuda_report. */
 #include "control.h"
 

@@ -30,7 +30,7 @@ static uint64_t first_seed = 1;
 
 enum { BROADCAST, REDUCE, ALL_GATHER, ALL_REDUCE };
 
-/* What a rank knows of a call. */
+/* A call, as a rank knows it. */
 struct outcome {
   int code;       /* 1 + tuttiResult_t; 0: the call has not ended */
   uint64_t ranks; /* bit for each rank of the first view whose contribution the result has; all: it is no sum */

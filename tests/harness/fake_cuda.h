@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of the library's own code ask of the driver double beside its functions: its counts, failures at any call,
+/* The driver double's side for tests of the library's own code, beside a driver's functions: its counts, failures at any call,
  * work that is held back, memory at once. Any thread. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H

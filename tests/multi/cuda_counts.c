@@ -45,7 +45,7 @@ static int32_t value(int rank, size_t i)
   return (int32_t)((size_t)(rank + 1) * RANKS * (i % 1001));
 }
 
-/* What element i of the share of rank r is behind a call. */
+/* Element i of the share of rank r behind a call. */
 static int32_t wanted(const struct round *round, int r, size_t i)
 {
   int32_t sum = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call on a CUDA stream asks of the driver, on a driver without a GPU: it enqueues copies, words of pinned
+/* A call on a CUDA stream, on a driver without a GPU, enqueues copies, words of pinned
  * memory and the order of streams, and nothing by which a GPU calls the host or the host waits for a GPU. */
 #include "gpu_rank.h"
 #include "tutti.h"
