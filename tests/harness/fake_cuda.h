@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver double's side for tests of the library's own code, beside a driver's functions: its counts, failures at any call,
- * work that is held back, memory at once. Any thread. */
+/* The driver double's side for tests of the library's own code: its counts, failures at any call, work that is held
+ * back, memory at once. Any thread. */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
