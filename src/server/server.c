@@ -10,6 +10,7 @@
 struct shard {
   int index;
   uint64_t version;          /* updates that were taken */
+  uint64_t renewed;          /* gossip: the version with which the own rank's weights came last */
   struct tt_counted *kept;   /* contributions that were not taken yet: in the order in which they came, or of ranks */
   int nkept;
   int is_decided;            /* 1: an update with those of `kept` that are in the decided set is due */
@@ -76,7 +77,7 @@ static int first_of(const uint64_t *set, int nwords)
 static tuttiResult_t spec_check(const struct tt_server_spec *spec)
 {
   int has_quorum = spec->kind == TT_SERVER_SYNCHRONOUS || spec->kind == TT_SERVER_SOFTSYNC;
-  int has_bound = spec->kind == TT_SERVER_ASGD || spec->kind == TT_SERVER_SOFTSYNC || spec->kind == TT_SERVER_SSP;
+  int has_bound = spec->kind != TT_SERVER_SYNCHRONOUS && spec->kind != TT_SERVER_EASGD;
   int most = has_quorum ? spec->nranks : 1;
   if (spec->nranks < 1 || spec->nshards < 1 || spec->nservers < 1)
     return tt_fail(tuttiInvalidArgument, "%d ranks, %d servers, %d shards: give one of each at least", spec->nranks,
@@ -202,6 +203,14 @@ static void keep(struct tt_server *server, struct shard *shard, const struct tt_
     add(server->told, counted->rank);
 }
 
+/* The staleness of a contribution, if it is kept: updates that are due count as taken. */
+static uint64_t age_of(const struct tt_server *server, const struct shard *shard, uint64_t from)
+{
+  uint64_t version = shard->version + (uint64_t)(shard->nkept / server->spec.quorum);
+  if (server->spec.kind == TT_SERVER_SYNCHRONOUS) return 0;
+  return server->spec.kind == TT_SERVER_GOSSIP ? version + 1 - shard->renewed : version - from;
+}
+
 static enum tt_server_verdict judge(const struct tt_server *server, const struct tt_contribution *c)
 {
   if (c->rank < 0 || c->rank >= server->spec.nranks || c->shard < 0 || c->shard >= server->spec.nshards)
@@ -215,9 +224,9 @@ static enum tt_server_verdict judge(const struct tt_server *server, const struct
     return c->step < shard->version + (uint64_t)shard->is_decided ? TT_LATE : TT_KEPT;
   }
   if (has(shard->waiting, c->rank)) return TT_WRONG;
-  uint64_t version = shard->version + (uint64_t)(shard->nkept / server->spec.quorum);
-  int has_bound = server->spec.kind == TT_SERVER_ASGD || server->spec.kind == TT_SERVER_SOFTSYNC;
-  return has_bound && version - c->from > server->spec.staleness ? TT_STALE : TT_KEPT;
+  int has_bound = server->spec.kind == TT_SERVER_ASGD || server->spec.kind == TT_SERVER_SOFTSYNC ||
+                  (server->spec.kind == TT_SERVER_GOSSIP && server->spec.staleness);
+  return has_bound && age_of(server, shard, c->from) > server->spec.staleness ? TT_STALE : TT_KEPT;
 }
 
 enum tt_server_verdict tt_server_contribute(struct tt_server *server, const struct tt_contribution *c)
@@ -225,12 +234,10 @@ enum tt_server_verdict tt_server_contribute(struct tt_server *server, const stru
   enum tt_server_verdict verdict = judge(server, c);
   if (verdict != TT_KEPT && verdict != TT_STALE) return verdict;
   struct shard *shard = &server->shards[c->shard];
-  uint64_t version = shard->version + (uint64_t)(shard->nkept / server->spec.quorum);
+  uint64_t age = age_of(server, shard, c->from);
   shard->clocks[c->rank] = c->step + 1;
-  if (server->spec.kind == TT_SERVER_SYNCHRONOUS) version = c->from;
-  else add(shard->waiting, c->rank);
-  if (verdict == TT_KEPT)
-    keep(server, shard, &(struct tt_counted){c->rank, c->step, version - c->from, c->tag});
+  if (server->spec.kind != TT_SERVER_SYNCHRONOUS) add(shard->waiting, c->rank);
+  if (verdict == TT_KEPT) keep(server, shard, &(struct tt_counted){c->rank, c->step, age, c->tag});
   answers_find(server, shard);
   list(server, shard);
   return verdict;
@@ -250,6 +257,23 @@ void tt_server_died(struct tt_server *server, int rank)
     answers_find(server, shard);
     list(server, shard);
   }
+}
+
+void tt_server_renew(struct tt_server *server, int shard)
+{
+  server->shards[shard].renewed = server->shards[shard].version + (uint64_t)server->shards[shard].nkept;
+}
+
+int tt_server_neighbour(const struct tt_server *server, int rank, uint64_t step)
+{
+  uint64_t n = (uint64_t)server->spec.nranks, levels = 1;
+  while ((uint64_t)1 << levels < n) levels++;
+  uint64_t first = (uint64_t)1 << step % levels;
+  for (uint64_t k = first; k < first + n; k++) {
+    int other = (int)(((uint64_t)rank + k) % n);
+    if (other != rank && !has(server->dead, other)) return other;
+  }
+  return -1;
 }
 
 uint64_t tt_server_steps(const struct tt_server *server, int rank)

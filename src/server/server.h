@@ -21,12 +21,18 @@
  *                live one, so its weights have all updates of steps before that (Ho et al. 2013)
  *   easgd        at each contribution, which is a rank's own weights: the answer is the difference by which they change
  *                (Zhang, Choromanska, LeCun 2015)
+ *   gossip       likewise, where each rank is the server of its own weights, and contributes to those of one neighbour
+ *                in each step (AD-PSGD: Lian et al. 2018). A difference that one loses the other gains, whenever that
+ *                is, so a server answers at once, also while its own rank waits: nobody waits in a circle, and the sum
+ *                of all ranks' weights stays. Between two steps of its own rank at most `staleness` contributions
+ *                count (0: any number); others are refused, and change neither side
  *
  * Invariants, which tests/unit/server.c simulates by seed:
  *   - a contribution counts at most once, also if it comes twice, and is given back exactly once: by its update, or as
  *     dropped;
  *   - the staleness told with an update is the number of the shard's updates since the version that the contribution
- *     was computed from; with asgd and softsync it never exceeds the bound, and with ssp no rank is answered too early;
+ *     was computed from; with asgd and softsync it never exceeds the bound, and with ssp no rank is answered too early.
+ *     With gossip it is the number of updates since the last step of the server's own rank, this one included;
  *   - a synchronous update has contributions of one step and of at least `quorum` ranks, and those of a step have the
  *     same set on all servers;
  *   - as long as enough ranks live the shards of all live servers are updated: synchronous: `quorum` of them, else one.
@@ -43,14 +49,16 @@
 
 #include "base/base.h"
 
-enum tt_server_kind { TT_SERVER_SYNCHRONOUS, TT_SERVER_ASGD, TT_SERVER_SOFTSYNC, TT_SERVER_SSP, TT_SERVER_EASGD };
+enum tt_server_kind {
+  TT_SERVER_SYNCHRONOUS, TT_SERVER_ASGD, TT_SERVER_SOFTSYNC, TT_SERVER_SSP, TT_SERVER_EASGD, TT_SERVER_GOSSIP
+};
 
 /* The facts that are the same on all servers, except for the shards. */
 struct tt_server_spec {
   enum tt_server_kind kind;
   int nranks;            /* that contribute */
   int quorum;            /* synchronous, softsync: 1 .. nranks. Others: 1 */
-  uint64_t staleness;    /* asgd, softsync: in updates; ssp: in steps. Others: 0 */
+  uint64_t staleness;    /* asgd, softsync, gossip: in updates; ssp: in steps. Others: 0 */
   int nservers;
   int is_decider;        /* 1: this server decides; with a synchronous quorum < nranks exactly one server does */
   uint64_t grace_ns;     /* so long the decider waits for more contributions than the quorum */
@@ -99,6 +107,13 @@ int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step);
 /* The decider has said TT_DECIDE: of steps in their order, also to itself. Returns 0 and changes nothing if no correct
  * decider says this: fewer ranks than the quorum, others than ranks, or ranks whose contributions are not here. */
 int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set);
+
+/* gossip: the server's own rank has brought its weights of a shard. */
+void tt_server_renew(struct tt_server *server, int shard);
+
+/* gossip: the rank to which `rank` contributes in a step. It is 1, 2, 4, ... places behind it, in turn, or the next one
+ * that is not dead. -1: there is none. */
+int tt_server_neighbour(const struct tt_server *server, int rank, uint64_t step);
 
 /* Steps of a rank that this server has seen completely: 1 + the last one. */
 uint64_t tt_server_steps(const struct tt_server *server, int rank);
