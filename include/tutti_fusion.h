@@ -93,6 +93,7 @@
  *   "momentum[:MOMENTUM[,DECAY]]"          u = g + DECAY w;  v = MOMENTUM v + u;  w = w - rate v. MOMENTUM: 0.9
  *   "lars[:MOMENTUM[,DECAY[,ETA]]]"        u = lambda (g + DECAY w), then as momentum: You, Gitman and Ginsburg, 2017
  *   "function[:PLANES]"                    config.function, with PLANES planes for an element, 1 to 3
+ *   "easgd[:ALPHA]", "gossip"              each rank updates weights of its own: see "Exchanges" below
  *
  * DECAY is 0 by default; then u = g. lambda = ETA |w| / (|g| + DECAY |w|), by L2 norms of the whole tensor, and 1 where
  * one of the norms is 0; ETA is 0.001 by default. Owners have parts of a tensor, so they exchange their sums of squares
@@ -153,6 +154,32 @@
  * tuttiFusionDestroy has had no sign of others for so long: each step that a rank pushes is one. The sentence names the
  * ranks that are late, as far as the rank that found it knows them; after TUTTI_LATE_WARN_MS a warning does. A rank
  * that lacks a push itself is told so by its wait, as ever, and can go on.
+ *
+ * Exchanges. With the updates "easgd" and "gossip" each rank trains weights of its own, by any optimizer, and pushes
+ * these weights x instead of gradients, in every step or in every TAU-th one. A server has other weights y, and
+ * answers at once with a difference, which y gains and x loses; the wait ends with that:
+ *
+ *   d = ALPHA (x - y);  y = y + d;  recvbuff: x - d
+ *
+ *   "easgd[:ALPHA]"  asynchronous elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015): y is the center, one for
+ *                    all ranks, of which each element has an owner. ALPHA is 0.9 divided by the number of ranks, unless
+ *                    it is given. The center is plane 0, of which each rank has what it owns
+ *   "gossip"         asynchronous averages of pairs (AD-PSGD: Lian et al., ICML 2018): y are the weights of a
+ *                    neighbour, and ALPHA is 1/2, so both have the average then. The neighbour is the rank 1, 2, 4, ...
+ *                    places behind this one, in turn, or the next that has not called tuttiFusionDestroy. Plane 0 is y,
+ *                    which the next wait of its own rank gives; plane 1 is the part of it that this rank's program has
+ *                    not seen yet, the sum of all d. Both planes are whole on each rank. With `staleness` s at most s
+ *                    exchanges change y between two pushes of its own rank; others are refused, and change neither side
+ *
+ * A wait takes one answer, whatever the program of the other rank does: nobody waits for a slow rank, or in a circle.
+ * The sum of all weights (with easgd those of the center, too) stays, but for rounding, because one side gains what the
+ * other one loses. A program may train on while an exchange is under way: it pushes a copy of its weights, and adds
+ * recvbuff minus sendbuff to them after the wait. Before the first push all ranks give weights (plane 0), with gossip
+ * each its own. op, rate and exempt are not used; config.quorum, with easgd config.staleness, and factors other than 1
+ * (tuttiFusionScale) are refused. `updates` of tuttiFusionGetInfo is the number of exchanges of the center, with gossip
+ * that of this rank's steps; `dropped` counts steps of which an exchange was refused; `stalest` and `staleness` tell of
+ * the exchanges between two of a rank's at the same center, or, with gossip, between two pushes of the server's rank.
+ * The rest is as with servers.
  *
  * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
  * (tuttiInvalidUsage). Tensors, wire_type and weights_type are tuttiFloat32; codecs, "lars", overflow and norms are

@@ -40,12 +40,12 @@ struct tensor {
 };
 
 /* update.c: the way in which owners update weights. */
-enum rule_kind { NO_UPDATE, SGD, MOMENTUM, LARS, FUNCTION };
+enum rule_kind { NO_UPDATE, SGD, MOMENTUM, LARS, EASGD, GOSSIP, FUNCTION };
 
 struct rule {
   enum rule_kind kind;
-  int planes; /* 0: no update */
-  float momentum, decay, eta;
+  int planes, exchanges; /* planes 0: no update; exchanges 1: ranks push weights of their own (exchange.c) */
+  float momentum, decay, eta, alpha;
   int weights; /* type in which those of fp32 tensors travel */
   tuttiFusionUpdate_t function;
   void *context;

@@ -14,6 +14,18 @@
 
 /* ---- options ---- */
 
+static tuttiResult_t exchange_check(const struct config *config, int quorum, int staleness)
+{
+  const char *rule = config->rule.kind == GOSSIP ? "gossip" : "easgd";
+  if (quorum)
+    return tt_fail(tuttiInvalidArgument, "config.quorum is %d: with update \"%s\" ranks exchange their weights one by "
+                   "one, leave it 0", quorum, rule);
+  if (staleness && config->rule.kind == EASGD)
+    return tt_fail(tuttiInvalidArgument, "config.staleness is %d: update \"easgd\" has no bound, leave it 0",
+                   staleness);
+  return tuttiSuccess;
+}
+
 static tuttiResult_t numbers_check(const struct config *config, int quorum, int staleness)
 {
   if (quorum < 0 || quorum > config->nranks)
@@ -21,6 +33,7 @@ static tuttiResult_t numbers_check(const struct config *config, int quorum, int 
                    config->nranks);
   if (staleness < 0)
     return tt_fail(tuttiInvalidArgument, "config.staleness is %d: set it to 0 or more", staleness);
+  if (config->rule.exchanges) return exchange_check(config, quorum, staleness);
   if (config->rule.planes) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "config.quorum is %d and config.staleness %d, but owners update no weights: set "
                  "config.update, or both to 0", quorum, staleness);
@@ -38,20 +51,22 @@ static tuttiResult_t others_check(const struct config *config)
   for (int i = 0; i < config->n; i++)
     if (config->tensors[i].type != tuttiFloat32) what = "tensors of another type than float";
   if (!what) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "%s: fusions with a quorum or a staleness do not have that yet, leave it out",
-                 what);
+  return tt_fail(tuttiInvalidArgument, "%s: fusions with servers (quorum, staleness, easgd, gossip) do not have that "
+                 "yet, leave it out", what);
 }
 
 tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked)
 {
-  int is_on = asked->quorum || asked->staleness;
+  int is_on = asked->quorum || asked->staleness || config->rule.exchanges;
   config->serving = (struct serving){is_on, asked->quorum, asked->staleness};
   tuttiResult_t result = is_on ? numbers_check(config, asked->quorum, asked->staleness) : tuttiSuccess;
   return result == tuttiSuccess && is_on ? others_check(config) : result;
 }
 
-static enum tt_server_kind kind_of(const struct serving *serving)
+static enum tt_server_kind kind_of(const struct config *config)
 {
+  const struct serving *serving = &config->serving;
+  if (config->rule.exchanges) return config->rule.kind == GOSSIP ? TT_SERVER_GOSSIP : TT_SERVER_EASGD;
   if (!serving->staleness) return TT_SERVER_SYNCHRONOUS;
   if (!serving->quorum) return TT_SERVER_SSP;
   return serving->quorum == 1 ? TT_SERVER_ASGD : TT_SERVER_SOFTSYNC;
@@ -94,7 +109,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   if (!served) return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
   struct member *member = &served->member;
   struct mailbox *mailbox = &served->mailbox;
-  served->kind = kind_of(&config->serving);
+  served->kind = kind_of(config);
   served->nwords = (config->nranks + 63) / 64;
   served->left = tt_alloc(ranks, sizeof *served->left);
   member->from = tt_alloc(n * ranks, sizeof *member->from);
@@ -124,7 +139,7 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
     tt_packet_drop(packet);
   }
   tt_packets_free(&served->mailbox);
-  tt_shards_free(&served->shards);
+  tt_shards_free(fusion);
   tt_free(served->left);
   tt_free(served->member.from);
   tt_free(served->member.owed);
@@ -176,7 +191,9 @@ static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner
   packet->head.version = is_synchronous ? served->member.version : from;
   packet->head.rate = scales->rate;
   packet->head.after = is_synchronous ? scales->after : 1;
-  tt_share_pack(fusion, tensor, owner, packet_payload(packet), fusion->shared.gradients[tensor].send);
+  tt_share_pack(fusion, tensor, owner, packet_payload(packet),
+                served->kind == TT_SERVER_GOSSIP ? fusion->coding.owned[tensor].planes[0]
+                                                 : fusion->shared.gradients[tensor].send);
   scale(fusion, packet_payload(packet), count);
   tuttiResult_t result = tt_packet_post(fusion, packet, owner);
   tt_packet_drop(packet);
@@ -189,7 +206,8 @@ static tuttiResult_t life_tell(struct tuttiFusion *fusion)
   const struct served *served = fusion->served;
   tuttiResult_t result = tuttiSuccess;
   for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
-    if (!served->left[rank] || served->shards.number[rank] >= 0) continue;
+    int hears = served->shards.number[rank] >= 0 && served->kind != TT_SERVER_GOSSIP;
+    if (!served->left[rank] || hears) continue;
     struct packet *packet = tt_packet_make(LIVES, 0);
     result = packet ? tt_packet_post(fusion, packet, rank) : tuttiSystemError;
     if (packet) tt_packet_drop(packet);
@@ -204,6 +222,7 @@ static void step_note(struct tuttiFusion *fusion)
   struct member *member = &fusion->served->member;
   int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
   pthread_mutex_lock(&fusion->shared.mutex);
+  if (served->kind == TT_SERVER_GOSSIP) member->cut.version = fusion->engine.step;
   member->version = is_all ? member->version + 1 : member->cut.version;
   member->dropped += (uint64_t)member->is_dropped;
   fusion->coding.step = fusion->engine.step;
@@ -227,16 +246,20 @@ static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
   struct member *member = &served->member;
   int is_late = served->shards.by_decision && member->cut.version > member->version;
   tuttiResult_t result = tuttiSuccess;
+  int partner = tt_exchange_partner(fusion), is_gossip = served->kind == TT_SERVER_GOSSIP;
   member->nsent++;
   member->parts_left[tensor] = 0;
+  tt_exchange_begin(fusion, tensor);
   for (int owner = 0; owner < config->nranks && !is_late && result == tuttiSuccess; owner++) {
     uint64_t count = tt_share_count(fusion, tensor, owner);
-    if (!count) continue;
+    if (!count || (is_gossip && owner != partner)) continue;
     member->parts_left[tensor]++;
     result = part_send(fusion, tensor, owner, count);
   }
-  if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor])
+  if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor]) {
+    if (is_gossip) tt_exchange_end(fusion, tensor, -1, NULL);
     tensor_finish(fusion, tensor);
+  }
   return result == tuttiSuccess && member->nsent == config->n ? life_tell(fusion) : result;
 }
 
@@ -318,8 +341,11 @@ static tuttiResult_t weights_take(struct tuttiFusion *fusion, struct packet *pac
     member->owed[packet->from]--;
     member->is_dropped |= head->is_refused;
     if (head->version > member->cut.version) member->cut.version = head->version;
-    tt_share_unpack(fusion, head->tensor, packet->from, fusion->shared.gradients[head->tensor].recv,
-                    weights_of(fusion, packet));
+    if (tt_is_exchange(served))
+      tt_exchange_end(fusion, head->tensor, packet->from, weights_of(fusion, packet));
+    else
+      tt_share_unpack(fusion, head->tensor, packet->from, fusion->shared.gradients[head->tensor].recv,
+                      weights_of(fusion, packet));
     if (--member->parts_left[head->tensor] == 0) tensor_finish(fusion, head->tensor);
   }
   tt_packet_drop(packet);

@@ -62,6 +62,7 @@ struct shards {
   int32_t *number;          /* of each rank: that of its server; -1: it owns nothing */
   uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last; one more set */
   uint8_t *refused;         /* of each shard and rank: its last contribution was */
+  struct packet **answers;  /* exchanges: of each shard and rank: the difference that it is to get; NULL: none yet */
   struct packet *held;      /* contributions that no action has named */
   pthread_mutex_t planes;   /* held while weights change */
   uint64_t counted, staleness_sum, staleness_most;
@@ -135,10 +136,32 @@ static inline int tt_set_has(const uint64_t *set, int rank)
 /* ---- shards.c ---- */
 
 tuttiResult_t tt_shards_make(struct tuttiFusion *fusion);
-void tt_shards_free(struct shards *shards);
+void tt_shards_free(const struct tuttiFusion *fusion);
 
 /* Takes a packet for the server, and does all that follows from it. The reference is taken, too. */
 tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* ---- exchange.c: easgd and gossip ---- */
+
+static inline int tt_is_exchange(const struct served *served)
+{
+  return served->kind == TT_SERVER_EASGD || served->kind == TT_SERVER_GOSSIP;
+}
+
+/* Exchanges the server's weights with those of a contribution, under the lock of planes. */
+tuttiResult_t tt_exchange(struct tuttiFusion *fusion, const struct tt_server_action *action, struct packet *packet);
+
+/* Takes the packet that answers it; NULL: no memory. */
+struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, const struct tt_server_action *action);
+
+/* gossip: the neighbour of this step. -1: it has none. */
+int tt_exchange_partner(const struct tuttiFusion *fusion);
+
+/* gossip: takes the weights of a tensor that was pushed. */
+void tt_exchange_begin(struct tuttiFusion *fusion, int tensor);
+
+/* Takes the difference of a server's elements, and gives the weights. NULL: gossip without a neighbour. */
+void tt_exchange_end(struct tuttiFusion *fusion, int tensor, int owner, const float *difference);
 
 /* ---- patience.c ---- */
 

@@ -35,7 +35,8 @@ static tuttiResult_t server_make(struct tuttiFusion *fusion)
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
   struct shards *shards = &served->shards;
-  int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS, has_quorum = served->kind != TT_SERVER_SSP;
+  int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
+  int has_quorum = served->kind != TT_SERVER_SSP && !tt_is_exchange(served);
   struct tt_server_spec spec = {.kind = served->kind,
                                 .nranks = config->nranks,
                                 .quorum = has_quorum ? config->serving.quorum : 1,
@@ -59,7 +60,9 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   shards->sets = tt_alloc((n + 1) * (size_t)served->nwords, sizeof *shards->sets);
   shards->refused = tt_alloc(n * ranks, 1);
   shards->number = tt_alloc(ranks, sizeof *shards->number);
-  if (!shards->of_tensor || !shards->tensors || !shards->sets || !shards->refused || !shards->number)
+  if (tt_is_exchange(served)) shards->answers = tt_alloc(n * ranks, sizeof(struct packet *));
+  if (!shards->of_tensor || !shards->tensors || !shards->sets || !shards->refused || !shards->number ||
+      (tt_is_exchange(served) && !shards->answers))
     return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
   counts_take(fusion);
   shards->by_decision =
@@ -67,14 +70,19 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   return server_make(fusion);
 }
 
-void tt_shards_free(struct shards *shards)
+void tt_shards_free(const struct tuttiFusion *fusion)
 {
+  struct shards *shards = &fusion->served->shards;
+  size_t nanswers = shards->answers ? (size_t)shards->nshards * (size_t)fusion->config.nranks : 0;
+  for (size_t k = 0; k < nanswers; k++)
+    if (shards->answers[k]) tt_packet_drop(shards->answers[k]);
   tt_server_destroy(shards->server);
   tt_free(shards->of_tensor);
   tt_free(shards->tensors);
   tt_free(shards->sets);
   tt_free(shards->refused);
   tt_free(shards->number);
+  tt_free(shards->answers);
   for (struct packet *packet; (packet = shards->held);) {
     shards->held = packet->next;
     tt_packet_drop(packet);
@@ -193,8 +201,9 @@ static tuttiResult_t update(struct tuttiFusion *fusion, const struct tt_server_a
   pthread_mutex_lock(&shards->planes);
   shard.staleness = staleness_take(shards, action);
   shard.rate = last->rate / (float)(fusion->config.rule.kind == FUNCTION ? 1 : 1 + shard.staleness);
-  float *sum = contributions_add(fusion, action, tt_share_count(fusion, tensor, fusion->config.rank));
-  result = pieces_update(fusion, &shard, sum);
+  uint64_t count = tt_share_count(fusion, tensor, fusion->config.rank);
+  if (tt_is_exchange(fusion->served)) result = tt_exchange(fusion, action, packet_of(&action->counted[0]));
+  else result = pieces_update(fusion, &shard, contributions_add(fusion, action, count));
   pthread_mutex_unlock(&shards->planes);
   memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
   for (int k = 0; k < action->ncounted; k++) {
@@ -207,7 +216,7 @@ static tuttiResult_t update(struct tuttiFusion *fusion, const struct tt_server_a
 
 /* ---- the other actions ---- */
 
-static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_action *action)
+static struct packet *weights_make(struct tuttiFusion *fusion, const struct tt_server_action *action)
 {
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
@@ -216,8 +225,7 @@ static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_a
   size_t set = (size_t)served->nwords * sizeof(uint64_t);
   struct packet *packet =
       tt_packet_make(WEIGHTS, set + tt_share_count(fusion, tensor, config->rank) * sizeof(float));
-  tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
-  if (!packet) return result;
+  if (!packet) return NULL;
   uint64_t *payload = packet_payload(packet);
   packet->head.tensor = tensor;
   packet->head.version = action->version;
@@ -226,6 +234,17 @@ static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_a
   tt_share_pack(fusion, tensor, config->rank, (float *)(void *)(payload + served->nwords),
                 fusion->coding.owned[tensor].planes[0]);
   pthread_mutex_unlock(&shards->planes);
+  return packet;
+}
+
+static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_action *action)
+{
+  const struct config *config = &fusion->config;
+  struct served *served = fusion->served;
+  struct shards *shards = &served->shards;
+  struct packet *packet = tt_is_exchange(served) ? tt_exchange_answer(fusion, action) : weights_make(fusion, action);
+  tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
+  if (!packet) return result;
   for (int rank = 0; rank < config->nranks && result == tuttiSuccess; rank++) {
     if (served->left[rank] || (action->rank >= 0 && action->rank != rank)) continue;
     uint8_t *refused = &shards->refused[(size_t)action->shard * (size_t)config->nranks + (size_t)rank];

@@ -16,6 +16,7 @@
 #define NONE "none"
 #define MOMENTUM_DEFAULT 0.9
 #define ETA_DEFAULT 0.001
+#define ALPHA_OF_ALL 0.9 /* of all ranks together: Zhang, Choromanska, LeCun 2015 */
 
 /* ---- texts ---- */
 
@@ -38,6 +39,8 @@ static const struct row {
     [SGD] = {"sgd", "sgd:1e-4", 1, {DECAY_NUMBER}},
     [MOMENTUM] = {"momentum", "momentum:0.9,1e-4", 2, {MOMENTUM_NUMBER, DECAY_NUMBER}},
     [LARS] = {"lars", "lars:0.9,1e-4,0.001", 2, {MOMENTUM_NUMBER, DECAY_NUMBER, {"ETA", ETA_DEFAULT, 0, 1e6, 0}}},
+    [EASGD] = {"easgd", "easgd:0.1", 1, {{"ALPHA", 0, 0, 1, 0}}},
+    [GOSSIP] = {"gossip", "gossip", 2, {{NULL, 0, 0, 0, 0}}},
     [FUNCTION] = {"function", "function:2", 0, {{"PLANES", 1, 1, UPDATE_PLANES, 1}}},
 };
 
@@ -47,7 +50,7 @@ static tuttiResult_t row_find(const char *text, enum rule_kind *kind)
   for (*kind = NO_UPDATE; *kind <= FUNCTION; ++*kind)
     if (strlen(rows[*kind].name) == len && strncmp(rows[*kind].name, text, len) == 0) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "there is no update \"%.40s\": give one such as sgd, momentum:0.9, "
-                 "lars:0.9,1e-4 or function:2", text);
+                 "lars:0.9,1e-4, easgd, gossip or function:2", text);
 }
 
 static tuttiResult_t numbers_read(const struct row *row, const char *text, double numbers[RULE_NUMBERS])
@@ -68,7 +71,8 @@ static tuttiResult_t numbers_read(const struct row *row, const char *text, doubl
   return tt_fail(tuttiInvalidArgument, "update %s: \"%.40s\" is too much: give %s", row->name, at, row->example);
 }
 
-static tuttiResult_t rule_parse(struct rule *rule, const char *text)
+/* nranks: ALPHA of easgd is 0.9 divided by it, unless it is given. */
+static tuttiResult_t rule_parse(struct rule *rule, const char *text, int nranks)
 {
   double numbers[RULE_NUMBERS] = {0};
   tuttiResult_t result = row_find(text, &rule->kind);
@@ -76,6 +80,9 @@ static tuttiResult_t rule_parse(struct rule *rule, const char *text)
   if (result != tuttiSuccess) return result;
   rule->planes = rule->kind == FUNCTION ? (int)numbers[0] : rows[rule->kind].planes;
   if (rule->kind == SGD) rule->decay = (float)numbers[0];
+  if (rule->kind == EASGD) rule->alpha = (float)(numbers[0] != 0 ? numbers[0] : ALPHA_OF_ALL / nranks);
+  if (rule->kind == GOSSIP) rule->alpha = 0.5f;
+  rule->exchanges = rule->kind == EASGD || rule->kind == GOSSIP;
   if (rule->kind == MOMENTUM || rule->kind == LARS) {
     rule->momentum = (float)numbers[0];
     rule->decay = (float)numbers[1];
@@ -90,6 +97,7 @@ const char *tt_fusion_rule_text(const struct rule *rule, char text[RULE_BYTES])
   double momentum = (double)rule->momentum, decay = (double)rule->decay;
   memset(text, 0, RULE_BYTES);
   if (rule->kind == SGD) snprintf(text, RULE_BYTES, "%s:%.9g", name, decay);
+  else if (rule->kind == EASGD) snprintf(text, RULE_BYTES, "%s:%.9g", name, (double)rule->alpha);
   else if (rule->kind == MOMENTUM) snprintf(text, RULE_BYTES, "%s:%.9g,%.9g", name, momentum, decay);
   else if (rule->kind == LARS)
     snprintf(text, RULE_BYTES, "%s:%.9g,%.9g,%.9g", name, momentum, decay, (double)rule->eta);
@@ -131,7 +139,7 @@ static tuttiResult_t tensors_check(const struct config *config, const uint8_t *e
 tuttiResult_t tt_fusion_rule_read(struct config *config, const tuttiFusionConfig_t *asked)
 {
   struct rule rule = {.function = asked->function, .context = asked->context, .weights = asked->weights_type};
-  tuttiResult_t result = rule_parse(&rule, asked->update ? asked->update : NONE);
+  tuttiResult_t result = rule_parse(&rule, asked->update ? asked->update : NONE, config->nranks);
   if (result == tuttiSuccess) result = function_check(&rule);
   if (rule.weights == TUTTI_CONFIG_UNDEF_INT) rule.weights = tuttiFloat32;
   if (result == tuttiSuccess && !is_update_type(rule.weights))
@@ -196,7 +204,7 @@ uint64_t tt_fusion_share_next(const struct config *config, const struct tt_fusio
   const struct tt_coded_part part = {.turn = share->turn};
   for (; *first < share->count; *first += share->unit) {
     uint64_t left = share->count - *first;
-    if (tt_coded_owner(&part, share->unit, *first, config->nranks) == share->rank)
+    if (config->rule.kind == GOSSIP || tt_coded_owner(&part, share->unit, *first, config->nranks) == share->rank)
       return left < share->unit ? left : share->unit;
   }
   return 0;

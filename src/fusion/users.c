@@ -386,6 +386,9 @@ tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float af
   tuttiResult_t result = scale_check(config, "before", before);
   if (result == tuttiSuccess) result = scale_check(config, "after", after);
   if (result != tuttiSuccess) return result;
+  if (config->rule.exchanges && (before != 1 || after != 1))
+    return tt_fail(tuttiInvalidUsage, "before is %.9g and after %.9g, but ranks exchange their weights: leave both 1",
+                   (double)before, (double)after);
   pthread_mutex_lock(&shared->mutex);
   result = first_error(shared);
   if (result == tuttiSuccess) result = begun_check(config, shared, "scales");
