@@ -32,6 +32,10 @@ class FusionInfo(NamedTuple):
     exposed_us: float            #: measured: the time spent in waits
     predicted_exposed_us: float  #: the same, predicted by the plan
     state_step: int              #: the step that left the planes of ``get_state``; after an error ranks may differ
+    updates: int                 #: with servers: that the weights of the last step have had
+    dropped: int                 #: with servers: steps of this rank that did not count
+    stalest: int                 #: of the contributions that this rank's servers have counted: the largest staleness
+    staleness: float             #: of these: the mean
 
 
 class Shard(NamedTuple):
@@ -41,7 +45,7 @@ class Shard(NamedTuple):
     step: int               #: of the fusion, from 1 on
     first: int              #: number of the first element in its tensor
     rate: float             #: of this step
-    staleness: int          #: a rate is divided by 1 + staleness; today 0
+    staleness: int          #: a rate is divided by 1 + staleness; 0 without the option ``staleness``
     gradient: memoryview    #: of floats (numpy.asarray(gradient) is an array of them, too); not to be kept
     planes: list            #: likewise: [0] the weights, which the function changes, and what it keeps beside them
 
@@ -84,6 +88,11 @@ class Fusion(Held):
     thread calls and which changes ``shard.planes`` in place (it has ``planes`` of them, 1 to 3). Weights are given by
     ``set_state(name, 0, weights)`` before the first step. ``rate``: of the update, see ``rate()``. ``weights_type``:
     "float16" or "bfloat16": weights of float32 travel so. ``exempt``: names of tensors without decay and lambda.
+    ``quorum``, ``staleness``, with ``update``: contributions count when they come, and no rank waits for a slow one:
+    quorum k: an update takes the first k contributions of a step (backup workers; loops end by ``info().updates``);
+    staleness s, too: the next k, of weights at most s updates old; without a quorum each, and no rank is more than s
+    steps ahead. ``update`` "easgd[:ALPHA]" and "gossip": each rank pushes weights of its own, every so many steps, and
+    gets them moved towards a center, or the average with a neighbour, without waiting for its program.
 
     The call is collective, and the fusion has communicators of its own: ``comm`` may be used for other things, and is
     closed after it. As a context manager it is closed at the end.
@@ -98,7 +107,7 @@ class Fusion(Held):
                  op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False,
                  codec: Optional[str] = None, codec_least: int = 0,
                  update: Union[None, str, Callable[[Shard], None]] = None, planes: int = 1, rate: float = 0.0,
-                 weights_type: Optional[str] = None, exempt: Sequence[str] = ()):
+                 weights_type: Optional[str] = None, exempt: Sequence[str] = (), quorum: int = 0, staleness: int = 0):
         self._handle: Optional[int] = None
         self._calls: dict = {}  # under way: number of the thread -> [that], a new list each time
         if not isinstance(comm, Comm):
@@ -120,6 +129,7 @@ class Fusion(Held):
             config.wire_type = type_code(wire_type, "wire_type")
         self._config_update(config, update, planes)
         config.rate = number("rate", rate)
+        config.quorum, config.staleness = whole("quorum", quorum), whole("staleness", staleness)
         if weights_type is not None:
             config.weights_type = type_code(weights_type, "weights_type")
         if exempt:

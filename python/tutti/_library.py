@@ -92,7 +92,8 @@ class FusionConfig(Sized):
     _fields_ = [("policy", c_char_p), ("buffer_bytes", c_size_t), ("op", c_int), ("wire_type", c_int),
                 ("overflow", c_int), ("norms", c_int), ("codec", c_char_p), ("codec_least", c_size_t),
                 ("rows", c_void_p), ("update", c_char_p), ("function", c_void_p), ("context", c_void_p),
-                ("rate", c_float), ("weights_type", c_int), ("exempt", c_void_p)]
+                ("rate", c_float), ("weights_type", c_int), ("exempt", c_void_p), ("quorum", c_int),
+                ("staleness", c_int)]
     MAGIC = 0x74756675
 
 
@@ -112,7 +113,8 @@ class FusionInfo(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("steps", c_uint64), ("plans", c_uint64), ("planned_step", c_uint64),
                 ("groups", c_int), ("messages", c_int), ("is_by_priority", c_int), ("buffer_bytes", c_size_t),
                 ("copied_bytes", c_uint64), ("iteration_us", c_double), ("predicted_us", c_double),
-                ("exposed_us", c_double), ("predicted_exposed_us", c_double), ("state_step", c_uint64)]
+                ("exposed_us", c_double), ("predicted_exposed_us", c_double), ("state_step", c_uint64),
+                ("updates", c_uint64), ("dropped", c_uint64), ("stalest", c_uint64), ("staleness", c_double)]
 
 
 class CommInfo(ctypes.Structure):

@@ -35,6 +35,8 @@ def all_of_it():
         kinds(comm)
         options(comm)
         updates(comm)
+        servers(comm)
+        exchanges(comm)
         threads(comm)
 
 
@@ -129,6 +131,40 @@ def updates(comm):
                 fusion.get_state("w", 0, masters)
                 assert list(comm.all_reduce(masters)) == want
                 assert fusion.info().state_step == 3
+
+
+def servers(comm):
+    """Contributions that count when they come."""
+    for quorum, staleness in ((comm.size, 0), (0, 1), (1, 2 * comm.size)):
+        with tutti.Fusion(comm, {"w": (500, "float32")}, update="sgd", rate=1, quorum=quorum,
+                          staleness=staleness) as fusion:
+            w = array.array("f", [0] * 500)
+            fusion.set_state("w", 0, w)
+            for step in range(3):
+                fusion.push("w", array.array("f", [0 if staleness else -1] * 500), w)
+                fusion.wait()
+                assert list(w) == [0 if staleness else (step + 1) * comm.size] * 500, (quorum, w[:9])
+            info = fusion.info()
+            assert info.dropped == 0 and info.stalest <= 2 * comm.size and info.updates >= 3, info
+
+
+def exchanges(comm):
+    """Ranks exchange weights of their own: the sum of all stays."""
+    for update in ("easgd:0.5", "gossip"):
+        with tutti.Fusion(comm, {"w": (500, "float32")}, update=update) as fusion:
+            w = array.array("f", [comm.rank] * 500)
+            fusion.set_state("w", 0, w if update == "gossip" else array.array("f", [4] * 500))
+            for _ in range(4):
+                fusion.push("w", w)
+                fusion.wait()
+            comm.barrier()
+            whole = array.array("f", [0] * 500)
+            fusion.get_state("w", 0, whole)
+            comm.barrier()
+            if update != "gossip":
+                whole = array.array("f", [a + b for a, b in zip(whole, w)])
+            want = comm.size * (comm.size - 1) // 2 + (0 if update == "gossip" else 4)
+            assert list(comm.all_reduce(whole)) == [want] * 500, (update, whole[:9])
 
 
 def threads(comm):

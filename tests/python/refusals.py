@@ -180,6 +180,9 @@ class OfOneRank(unittest.TestCase):
         self.refused("adam", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="adam"))
         self.refused("planes is 4", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update=print, planes=4))
         self.refused("no tensor 'c'", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd", exempt="c"))
+        self.refused("quorum is -1", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd", quorum=-1))
+        self.refused("staleness is 1: update \"easgd\"",
+                     lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="easgd", staleness=1))
         with tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd") as fusion:
             self.refused("planes are float32", lambda: fusion.set_state("a", 0, array.array("d", [1, 2])))
             self.refused("no weights", lambda: fusion.push("a", floats(1, 2)), tutti.TuttiUsageError)

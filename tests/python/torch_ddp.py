@@ -226,7 +226,7 @@ class Hook(unittest.TestCase):
             for channels_last in (False, True):
                 options = {"channels_last": channels_last, "gradient_as_bucket_view": True, "bucket_cap_mb": 0.005}
                 sgd = {name: x for name, x in train(Plain, theirs, rank, **options).items() if "grad" not in name}
-                hook = {"update": "momentum:0.9", "rate": RATE}
+                hook = {"update": "momentum:0.9", "rate": RATE, "quorum": 2 if channels_last else 0}  # with servers
                 found = train(Plain, None, rank, hook=hook, optimizes=False, **options)
                 compare({name: found[name] for name in sgd}, sgd)
         run(2, body)
@@ -256,6 +256,15 @@ class Hook(unittest.TestCase):
                 except tutti.TuttiArgumentError as refused:
                     assert why in str(refused), refused
         run(1, body, "gloo")
+
+    def test_weights_that_ranks_exchange_are_no_gradients(self):
+        def body(rank):
+            try:
+                tutti.torch.ddp_hook(DistributedDataParallel(nn.Linear(2, 2)), update="gossip")
+                raise AssertionError("not refused")
+            except tutti.TuttiArgumentError as refused:
+                assert "update is 'gossip'" in str(refused), refused
+        run(1, body)
 
     def test_sparse_gradients_are_refused_by_name(self):
         def body(rank):

@@ -104,6 +104,9 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
                           "sparse=False, or train without this hook")
         parameters[name] = parameter
         tensors[name] = (parameter.numel(), NAMES[CODES[parameter.dtype]])
+    if str(options.get("update")).partition(":")[0] in ("easgd", "gossip"):
+        raise refusal(f"update is {options['update']!r}: ranks that exchange weights train alone, without "
+                      "DistributedDataParallel; push weights to a tutti.Fusion instead")
     fusion = Fusion(found(model.process_group)._comm, tensors, op="avg", **options)
     hook = DDPHook(fusion, parameters, options.get("update") not in (None, "none"))
     model.register_comm_hook(hook, DDPHook._push)
