@@ -11,6 +11,7 @@
  *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
  *   digits --threads 4 --codec 1bit     or as one bit and two means a row, at a 20th of them
  *   digits --threads 4 --backup 1       owners update weights by the first 3 contributions of a step
+ *   digits --threads 4 --gossip         ranks train weights of their own, and average them in pairs
  *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
 #include <pthread.h>
@@ -178,6 +179,7 @@ static void train(struct rank *r)
  * smaller rate. dgc has the momentum in itself. */
 static void learning_set(struct network *network, const struct options *options)
 {
+  if (options->servers.elastic || options->servers.gossip) network->momentum = 0;
   if (options->codec) network->rate = 0.1f;
   if (options->codec && strncmp(options->codec, "dgc", 3) == 0) network->momentum = 0;
   if (options->rate >= 0) network->rate = options->rate;
@@ -228,7 +230,11 @@ static const char help[] =
   "  --server      the owners of weights update them, instead of each rank\n"
   "  --backup N    likewise, and a step waits for all ranks but N\n"
   "  --stale N     likewise, at each contribution whose weights are at most N updates old\n"
-  "  --slow MS     with these, the last rank sleeps so long in each step\n"
+  "  --whole-rate  with --stale, the rate is not divided by 1 + staleness, to see what that is worth\n"
+  "  --elastic TAU ranks train their own weights, and every TAU steps exchange them with a center\n"
+  "  --gossip      likewise, in each step with a neighbour (the momentum of both is 0 unless given)\n"
+  "  --slow MS[,N] with these, the last rank, or each of the last N, sleeps so long in each step\n"
+  "  --seconds S   with --stale, --elastic and --gossip, end after S instead of epochs\n"
   "  --help        this text\n"
   "\n"
   "Any number of ranks gives the same weights to the last bit, but with --wire half or\n"
@@ -242,6 +248,15 @@ static int number(const char *text, int lowest)
   if (*text && !*end && value >= lowest && value <= 100000) return (int)value;
   fprintf(stderr, "digits: '%s' is not a number from %d to 100000\n", text, lowest);
   exit(2);
+}
+
+/* "MS[,N]" */
+static void slow_read(struct servers *servers, char *text)
+{
+  char *count = strchr(text, ',');
+  if (count) *count++ = '\0';
+  servers->slow_ms = number(text, 0);
+  servers->nslow = count ? number(count, 0) : 1;
 }
 
 static float factor(const char *text)
@@ -272,6 +287,8 @@ static void parse(struct options *o, int argc, char **argv)
     {"seed", required_argument, NULL, 'n'},    {"forget", no_argument, NULL, 'f'},
     {"server", no_argument, NULL, 'S'},        {"backup", required_argument, NULL, 'B'},
     {"stale", required_argument, NULL, 'T'},   {"slow", required_argument, NULL, 'W'},
+    {"whole-rate", no_argument, NULL, 'R'},    {"elastic", required_argument, NULL, 'E'},
+    {"gossip", no_argument, NULL, 'G'},        {"seconds", required_argument, NULL, 'D'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:c:r:m:n:fh", names, NULL)) != -1;) {
@@ -289,7 +306,11 @@ static void parse(struct options *o, int argc, char **argv)
     case 'S': o->has_servers = 1; break;
     case 'B': o->has_servers = 1; o->servers.backup = number(optarg, 0); break;
     case 'T': o->has_servers = 1; o->servers.stale = number(optarg, 1); break;
-    case 'W': o->servers.slow_ms = number(optarg, 0); break;
+    case 'R': o->servers.whole_rate = 1; break;
+    case 'E': o->has_servers = 1; o->servers.elastic = number(optarg, 1); break;
+    case 'G': o->has_servers = 1; o->servers.gossip = 1; break;
+    case 'W': slow_read(&o->servers, optarg); break;
+    case 'D': o->servers.seconds = number(optarg, 1); break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs("try digits --help\n", stderr); exit(2);
     }
@@ -309,6 +330,10 @@ int main(int argc, char **argv)
   options.servers.seed = options.seed;
   if (options.forget && !options.codec) {
     fputs("digits: --forget is of use with a --codec that keeps something\n", stderr);
+    return 2;
+  }
+  if (!!options.servers.backup + !!options.servers.stale + !!options.servers.elastic + options.servers.gossip > 1) {
+    fputs("digits: --backup, --stale, --elastic and --gossip are different ways: give one of them\n", stderr);
     return 2;
   }
   struct images *images = images_read(options.data);

@@ -19,6 +19,7 @@ struct job {
   tuttiFusionInfo_t info;
   int order[IMAGES_MAX]; /* the images to train on, in the order of `epoch` */
   int train_count, epoch;
+  uint64_t own;          /* steps of this rank */
   double began_s;
 };
 
@@ -29,6 +30,27 @@ static double now_s(void)
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static int exchanges(const struct job *job)
+{
+  return job->options->elastic || job->options->gossip;
+}
+
+/* Descent by the whole rate, however old the gradient is: to see what its division by the staleness is worth. */
+static tuttiResult_t descend(void *context, const tuttiFusionShard_t *shard)
+{
+  (void)context;
+  for (size_t i = 0; i < shard->count; i++) shard->planes[0][i] -= shard->rate * shard->gradient[i];
+  return tuttiSuccess;
+}
+
+static const char *update_of(const struct servers *options)
+{
+  if (options->elastic) return "easgd";
+  if (options->gossip) return "gossip";
+  if (options->stale) return options->whole_rate ? "function" : "sgd";
+  return "momentum:0.9";
+}
+
 /* Weights are given once, the same on all ranks. Asynchronous updates have no momentum: old gradients are one. */
 static void fusion_create(struct job *job, tuttiComm_t comm)
 {
@@ -37,9 +59,10 @@ static void fusion_create(struct job *job, tuttiComm_t comm)
   for (int t = 0; t < TENSORS; t++)
     tensors[t] = (tuttiFusionTensor_t){network_tensors[t].name, (size_t)network_tensors[t].count, tuttiFloat32};
   config.op = tuttiAvg;
-  config.update = job->options->stale ? "sgd" : "momentum:0.9";
+  config.update = update_of(job->options);
+  if (strcmp(config.update, "function") == 0) config.function = descend;
   config.rate = job->network->rate;
-  config.quorum = job->options->stale ? 1 : job->nranks - job->options->backup;
+  config.quorum = exchanges(job) ? 0 : job->options->stale ? 1 : job->nranks - job->options->backup;
   config.staleness = job->options->stale;
   must(job->rank, tuttiFusionCreate(&job->fusion, comm, tensors, TENSORS, &config), "tuttiFusionCreate");
   for (int t = 0; t < TENSORS; t++)
@@ -59,26 +82,39 @@ static double accuracy(const struct job *job)
   return all ? 100.0 * right / all : 0;
 }
 
-/* This rank's share of a batch: its gradient is pushed, and its weights are there at the end. */
+/* Pushes gradients, or weights, and waits for weights. */
+static void push(struct job *job, const float *values)
+{
+  for (int t = TENSORS - 1; t >= 0; t--)
+    must(job->rank, tuttiFusionPush(job->fusion, t, values + network_tensors[t].first,
+                                    job->network->weight + network_tensors[t].first,
+                                    (size_t)network_tensors[t].count, tuttiFloat32, NULL), "tuttiFusionPush");
+  must(job->rank, tuttiFusionWaitAll(job->fusion), "tuttiFusionWaitAll");
+  must(job->rank, tuttiFusionGetInfo(job->fusion, &job->info), "tuttiFusionGetInfo");
+}
+
+/* This rank's share of a batch: its gradient is pushed, and its weights are there at the end; or it takes the step by
+ * itself, and exchanges its weights from time to time. */
 static void step(struct job *job, int first, int batch)
 {
   static _Thread_local float sum[WEIGHTS];
   static _Thread_local struct activity activity;
+  int tau = job->options->gossip ? 1 : job->options->elastic, mine = 0;
   memset(sum, 0, sizeof sum);
-  for (int i = job->rank; i < batch; i += job->nranks) {
+  for (int i = job->rank; i < batch; i += job->nranks, mine++) {
     int image = job->order[first + i];
     network_forward(job->network, job->images->pixel[image], job->images->digit[image], &activity);
     network_backward_output(&activity, sum);
     network_backward_hidden(job->network, &activity, job->images->pixel[image], sum);
   }
-  if (job->rank == job->nranks - 1) usleep((useconds_t)job->options->slow_ms * 1000);
+  if (job->rank >= job->nranks - job->options->nslow) usleep((useconds_t)job->options->slow_ms * 1000);
+  if (exchanges(job)) {
+    if (mine) network_learn(job->network, sum, mine);
+    if ((job->own + 1) % (uint64_t)tau == 0) push(job, job->network->weight);
+    return;
+  }
   must(job->rank, tuttiFusionScale(job->fusion, 1, (float)job->nranks / (float)batch), "tuttiFusionScale");
-  for (int t = TENSORS - 1; t >= 0; t--)
-    must(job->rank, tuttiFusionPush(job->fusion, t, sum + network_tensors[t].first,
-                                    job->network->weight + network_tensors[t].first,
-                                    (size_t)network_tensors[t].count, tuttiFloat32, NULL), "tuttiFusionPush");
-  must(job->rank, tuttiFusionWaitAll(job->fusion), "tuttiFusionWaitAll");
-  must(job->rank, tuttiFusionGetInfo(job->fusion, &job->info), "tuttiFusionGetInfo");
+  push(job, sum);
 }
 
 static void epoch_set(struct job *job, int epoch)
@@ -91,15 +127,26 @@ static void epoch_set(struct job *job, int epoch)
   order_shuffle(job->order, job->train_count, (uint64_t)epoch + 1000 * (uint64_t)(job->options->seed - 1));
 }
 
+/* 1: this rank has done its part: the updates of so many epochs, with stale and elastic as many as all ranks' steps are
+ * together; or, as nobody counts all steps, its own ones. */
+static int is_over(const struct job *job, uint64_t steps)
+{
+  const struct servers *options = job->options;
+  int is_alone = options->stale || exchanges(job);
+  if (is_alone && options->seconds) return now_s() - job->began_s >= options->seconds;
+  if (options->gossip) return job->own >= steps;
+  if (options->elastic) return job->info.updates * (uint64_t)options->elastic >= steps * (uint64_t)job->nranks;
+  return job->info.updates >= (options->stale ? steps * (uint64_t)job->nranks : steps);
+}
+
 /* With steps the number of updates says which one is next, also to a rank that was late. Otherwise each rank goes
- * through the images at its own pace, until there were as many updates as contributions of so many epochs. */
+ * through the images at its own pace. */
 static void steps_run(struct job *job)
 {
-  int batches = (job->train_count + BATCH_MAX - 1) / BATCH_MAX;
+  int batches = (job->train_count + BATCH_MAX - 1) / BATCH_MAX, is_alone = job->options->stale || exchanges(job);
   uint64_t steps = (uint64_t)job->options->epochs * (uint64_t)batches;
-  uint64_t last = job->options->stale ? steps * (uint64_t)job->nranks : steps;
-  for (uint64_t own = 0; job->info.updates < last; own++) {
-    uint64_t at = job->options->stale ? own : job->info.updates;
+  for (; !is_over(job, steps); job->own++) {
+    uint64_t at = is_alone ? job->own : job->info.updates;
     int first = (int)(at % (uint64_t)batches) * BATCH_MAX, left = job->train_count - first;
     epoch_set(job, 1 + (int)(at / (uint64_t)batches));
     step(job, first, left < BATCH_MAX ? left : BATCH_MAX);
@@ -118,8 +165,9 @@ void servers_train(const struct servers *options, int rank, int nranks, tuttiCom
   steps_run(job);
   double took_s = now_s() - job->began_s;
   must(rank, tuttiFusionDestroy(job->fusion), "tuttiFusionDestroy");
-  if (rank == 0) printf("%llu updates in %.3f s, %llu steps of this rank did not count\nheld-out accuracy %.1f %%\n",
-                        (unsigned long long)job->info.updates, took_s, (unsigned long long)job->info.dropped,
-                        accuracy(job));
+  if (rank == 0)
+    printf("%llu updates and %llu steps of this rank in %.3f s, %llu of these did not count\n"
+           "held-out accuracy %.1f %%\n", (unsigned long long)job->info.updates, (unsigned long long)job->own, took_s,
+           (unsigned long long)job->info.dropped, accuracy(job));
   free(job);
 }

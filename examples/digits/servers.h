@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Training that waits for no slow rank: the owners of weights are servers, which update them by the contributions that
- * come first, or by each as it comes. */
+ * come first, or by each as it comes; or each rank trains weights of its own, and exchanges them. */
 #ifndef DIGITS_SERVERS_H
 #define DIGITS_SERVERS_H
 
@@ -11,12 +11,16 @@
 struct servers {
   int backup;  /* ranks that a step need not wait for */
   int stale;   /* 0: steps; else each contribution is an update, if its weights are at most so many updates old */
-  int slow_ms; /* time that the last rank sleeps in each step */
+  int whole_rate; /* with stale: the rate is not divided by the staleness */
+  int elastic; /* ranks have their own weights, and exchange them with a center after so many steps; 0: they do not */
+  int gossip;  /* 1: likewise, in each step with a neighbour */
+  int slow_ms, nslow; /* so long each of the last `nslow` ranks sleeps in each step */
   int epochs, seed;
+  int seconds; /* 0: so many epochs; else ranks that do not wait for each other end after this time */
 };
 
 /* Trains the network, which is the same on all ranks of comm before; rank 0 tells of each epoch: its time, the updates
- * so far, the accuracy of its weights. */
+ * so far (tuttiFusionInfo_t), the accuracy of its weights. */
 void servers_train(const struct servers *options, int rank, int nranks, tuttiComm_t comm, const struct images *images,
                    struct network *network);
 
