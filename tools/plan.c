@@ -36,11 +36,14 @@ static const char *const help =
     "  fifo[:PARAMETERS[,CREDIT]]  likewise, but sent as gradients are ready\n"
     "  auto              merging, slices and priority together, for nearly the shortest iteration found:\n"
     "                    up to a hundredth longer where that saves messages, but not longer than p3 or optimal\n"
-    "  all               a line for each of these\n\n";
+    "  all               a line for each of these\n"
+    "  server[:PARAMETERS[,CREDIT]]  p3 with parameter servers: a slice is pushed, updated and sent back, while\n"
+    "                    other slices are; with --ranks each rank is a server, with --cost others are\n\n";
 static const char *const options_help =
     "      --policy POLICY   one of these (default: all); BYTES, FIRST, PARAMETERS and CREDIT may be 50000, 64K,\n"
     "                        1.5M or 1e6; K, M and G are powers of 1,024\n"
-    "      --cost A,B        a message of m bytes takes A + B m us; --ranks does not count then\n"
+    "      --cost A,B[,U]    a message of m bytes takes A + B m us; --ranks does not count then. A server's\n"
+    "                        update of m bytes takes U m us (default: 0)\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
@@ -70,16 +73,19 @@ struct asked {
   int data;
 };
 
-/* "A,B"; 0 and a message if it is none. */
+/* "A,B[,U]"; 0 and a message if it is none. */
 static int cost_read(struct tt_plan_request *request)
 {
   const char *at = optarg;
   request->has_cost = 1;
+  request->turn_us_per_byte = 0;
   if (decimal_read(&at, 0, ALPHA_MOST, &request->alpha_us) && *at++ == ',' &&
-      decimal_read(&at, 0, BETA_MOST, &request->beta_us_per_byte) && !*at)
+      decimal_read(&at, 0, BETA_MOST, &request->beta_us_per_byte) &&
+      (!*at || (*at++ == ',' && decimal_read(&at, 0, BETA_MOST, &request->turn_us_per_byte) && !*at)))
     return 1;
   fprintf(stderr, "tutti plan: --cost is \"%s\": give A,B: the us of a message, from 0 to %g, and the us of each byte, "
-          "from 0 to %g, as in 45.26,0.0008\n", optarg, ALPHA_MOST, BETA_MOST);
+          "from 0 to %g, as in 45.26,0.0008; a third number is a server's us of each byte\n",
+          optarg, ALPHA_MOST, BETA_MOST);
   return 0;
 }
 

@@ -21,7 +21,8 @@ static const char *const policies_all[] = {"wfbp",    "single", "threshold:25M,1
 
 struct asked {
   struct tt_layers layers;
-  struct tt_message_cost cost;
+  struct tt_message_cost cost, server; /* of all-reduces; of a server's push, update and way back */
+  int has_server;
   char cost_text[TEXT_BYTES], codec_text[2 * TEXT_BYTES];
   struct tt_planned planned[POLICIES_MOST];
   int n;
@@ -33,6 +34,9 @@ static tuttiResult_t request_check(const struct tt_plan_request *request)
   if (request->has_cost && (!(a >= 0 && a <= 1e12) || !(b >= 0 && b <= 1e6)))
     return tt_fail(tuttiInvalidArgument, "a message costs %g us and %g us for each byte: give times from 0 to 1e12 and "
                    "from 0 to 1e6", a, b);
+  if (!(request->turn_us_per_byte >= 0 && request->turn_us_per_byte <= 1e6))
+    return tt_fail(tuttiInvalidArgument, "a server takes %g us for each byte: give a time from 0 to 1e6",
+                   request->turn_us_per_byte);
   if (request->has_gap && !(request->gap_us >= 0 && request->gap_us <= 1e12))
     return tt_fail(tuttiInvalidArgument, "links are held for %g us of a start-up: give a time from 0 to 1e12",
                    request->gap_us);
@@ -55,6 +59,14 @@ static void gap_take(struct tt_message_cost *cost, const struct tt_plan_request 
   cost->channels = request->channels ? request->channels : CHANNELS;
 }
 
+/* The longest of push, update and way back is what slices have in common; the rest of them overlaps. */
+static void server_overlap(struct tt_message_cost *cost, double byte_us)
+{
+  cost->byte_us = byte_us;
+  cost->free = 1;
+  cost->channels = TT_FLIGHT_MOST;
+}
+
 static tuttiResult_t all_reduces_price(struct tt_message_cost *cost, const struct tt_hypothetical *place)
 {
   struct tt_table *table = tt_alloc(1, sizeof *table);
@@ -62,6 +74,18 @@ static tuttiResult_t all_reduces_price(struct tt_message_cost *cost, const struc
   tuttiResult_t result = tt_table_make(table, &place->settings, &place->tuning);
   if (result == tuttiSuccess) result = tt_message_cost_price(cost, table, &place->settings, &place->tuning);
   tt_free(table);
+  return result;
+}
+
+/* Each rank is a server. As played: measured times of "direct" have waits of all for all, which servers have not. */
+static tuttiResult_t server_price(struct asked *asked, struct tt_hypothetical *place)
+{
+  static const struct tt_profile no_anchors;
+  if (!asked->has_server) return tuttiSuccess;
+  place->prices.profile = &no_anchors;
+  snprintf(place->settings.algo, sizeof place->settings.algo, "allreduce:direct");
+  tuttiResult_t result = all_reduces_price(&asked->server, place);
+  if (result == tuttiSuccess) server_overlap(&asked->server, asked->server.byte_us);
   return result;
 }
 
@@ -89,9 +113,11 @@ static void cost_tell(struct asked *asked, const struct tt_hypothetical *place)
 static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request *request)
 {
   if (request->has_cost) {
-    asked->cost = tt_message_cost_line(request->alpha_us, request->beta_us_per_byte);
-    snprintf(asked->cost_text, TEXT_BYTES, "a message of m bytes takes %g + %g m us", request->alpha_us,
-             request->beta_us_per_byte);
+    double b = request->beta_us_per_byte, turn = request->turn_us_per_byte;
+    asked->cost = tt_message_cost_line(request->alpha_us, b);
+    asked->server = tt_message_cost_line(2 * request->alpha_us, 2 * b + turn);
+    server_overlap(&asked->server, b > turn ? b : turn);
+    snprintf(asked->cost_text, TEXT_BYTES, "a message of m bytes takes %g + %g m us", request->alpha_us, b);
     return tuttiSuccess;
   }
   struct tt_explain_request wanted = {.nranks = request->nranks,
@@ -106,8 +132,26 @@ static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request
   if (result != tuttiSuccess) return result;
   result = all_reduces_price(&asked->cost, place);
   cost_tell(asked, place);
+  if (result == tuttiSuccess) result = server_price(asked, place);
   tt_hypothetical_destroy(place);
   return result;
+}
+
+#define SERVER "server"
+
+static int is_server(const char *policy)
+{
+  size_t len = strlen(SERVER);
+  return strncmp(policy, SERVER, len) == 0 && (!policy[len] || policy[len] == ':');
+}
+
+/* That of a server is p3's. */
+static tuttiResult_t policy_parse(struct tt_policy *policy, const char *name)
+{
+  char text[64];
+  if (!is_server(name)) return tt_policy_parse(policy, name);
+  snprintf(text, sizeof text, "p3%s", name + strlen(SERVER));
+  return tt_policy_parse(policy, text);
 }
 
 /* Policies of the request, without plans. */
@@ -121,7 +165,8 @@ static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_req
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
     struct tt_policy *policy = &asked->planned[k].policy;
     asked->planned[k].name = names[k];
-    result = tt_policy_parse(policy, names[k]);
+    asked->has_server |= is_server(names[k]);
+    result = policy_parse(policy, names[k]);
     /* With "all", policies that send as tensors come are left unsliced, as their names say. */
     if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_FIFO ||
                             policy->kind == TT_POLICY_AUTO))
@@ -214,13 +259,14 @@ static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_reques
   if (result == tuttiSuccess) result = tt_model_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
   gap_take(&asked->cost, request);
-  if (result == tuttiSuccess) result = tt_fusion_bound(&asked->layers.net, &asked->cost, &bound_us);
+  const struct tt_message_cost *cost = asked->has_server ? &asked->server : &asked->cost; /* it is the only policy */
+  if (result == tuttiSuccess) result = tt_fusion_bound(&asked->layers.net, cost, &bound_us);
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
     struct tt_planned *planned = &asked->planned[k];
     planned->bound_us = bound_us;
-    result = tt_fusion_plan_make(&planned->plan, &planned->policy, &asked->layers.net, &asked->cost);
+    result = tt_fusion_plan_make(&planned->plan, &planned->policy, &asked->layers.net, cost);
     if (result == tuttiSuccess)
-      result = tt_fusion_plan_play(&planned->played, &planned->plan, &asked->layers.net, &asked->cost);
+      result = tt_fusion_plan_play(&planned->played, &planned->plan, &asked->layers.net, cost);
   }
   return result;
 }

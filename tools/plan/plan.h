@@ -15,9 +15,11 @@ struct tt_plan_request {
                               columns, among them layer_index (1, 2, ... in forward order), params (elements of 4
                               bytes), bwd_time_us and fwd_time_us */
   const char *policy;      /* "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
-                              "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]", "auto", or "all" of them */
+                              "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]", "auto", or "all" of them;
+                              "server[:PARAMETERS[,CREDIT]]": servers in place of all-reduces, as below */
   int has_cost;            /* 1: a message of m bytes takes alpha_us + beta_us_per_byte m */
   double alpha_us, beta_us_per_byte;
+  double turn_us_per_byte; /* of "server": its update of each byte */
   int nranks;              /* a message is an all-reduce of so many ranks, and takes what is predicted of the algorithm
                               that would be chosen; the next four as in tt_explain_request, ... */
   int nnodes;              /* ... but 0: as many as there are ranks */
@@ -44,6 +46,13 @@ struct tt_plan_request {
  * what no plan of any messages could beat. For "all" it prints a line for each policy. To `data` goes what is in the
  * time line, as JSON for tutti draw, of "all" that of auto. out or data may be NULL: then that is left out.
  * src/planner/plan.h describes model and policies.
+ *
+ * "server" is p3 with parameter servers: a slice is pushed to its server, updated there, and the new weights are sent
+ * back at once (Jayarajan et al. 2019, Figure 6). The three follow one another for a slice, but different slices are
+ * pushed, updated and sent back side by side, so a slice holds the links only for the longest of the three. With a cost
+ * a message is a push or the way back, and servers are others than the ranks. With nranks each rank is a server of its
+ * share of each slice: push and way back are an all-reduce by the algorithm "direct", with nothing but the bytes of two
+ * slices one after the other.
  *
  * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
  * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,
