@@ -147,7 +147,21 @@
  * different owners, may be of different updates. tuttiFusionDestroy waits until all ranks have called it, because each
  * serves the others until then; a rank in it contributes no more, and where too few are left the others' waits end with
  * tuttiRemoteError. A rank that calls it before it has given its weights, while others contribute to them, ends the
- * fusion. If a rank dies all ranks get an error, whatever the quorum.
+ * fusion.
+ *
+ * Deaths. With quorum k < n and staleness 0 the fusion survives the death of up to n - k ranks (a rank that was stopped
+ * for longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the log. All waits, that of
+ * the step under way included, end as ever, with weights of the same contributors in all elements on all ranks: a
+ * contribution of a dead rank is in a step for all elements or for none. Another rank serves its elements from then on,
+ * from the newest weights that any rank has completely; an update that no rank has completely is made once more, of the
+ * contributions of live ranks, so a function may be called twice with the same `step`. The planes behind the weights
+ * (the velocity, or those of a function) begin as zeros for these elements; tuttiFusionState gives all of them to the
+ * rank that serves them. One death more ends the fusion on all ranks with tuttiRemoteError, which names all dead ranks;
+ * ranks that are in tuttiFusionDestroy and dead ones together may be n - k. If k is not more than n / 2, ranks may have
+ * run so far ahead of the others that their last updates die with them: that is such an error, too. The communicator
+ * from which the fusion was made fails at the first death, and its collectives with it, as ever: end it with
+ * tuttiCommAbort when the fusion is destroyed. With k = n, or a staleness, all ranks get an error if a rank dies:
+ * the server of an element alone has its newest weights there.
  *
  * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
  * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in
@@ -184,9 +198,10 @@
  * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
  * (tuttiInvalidUsage). Tensors, wire_type and weights_type are tuttiFloat32; codecs, "lars", overflow and norms are
  * refused at creation (tuttiInvalidArgument). Contributions are copied, and wait in the memory of their server; with
- * quorum k < n each rank keeps two copies of all weights beside that. Then copies also pile up without a bound where
- * ranks go on without one behind a slow link: in each step one of its contributions, which wait to be sent though they
- * are late, and at each server, or at the rank, one of the weights that it has not got completely.
+ * quorum k < n each rank keeps two copies of all weights beside that, and one of the planes that it owns. Then copies
+ * also pile up without a bound where ranks go on without one behind a slow link: in each step one of its
+ * contributions, which wait to be sent though they are late, and at each server, or at the rank, one of the weights
+ * that it has not got completely.
  * Planes are changed in place: after an error an update may have changed some elements and not others.
  *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent

@@ -191,7 +191,8 @@ static void *run_servers(struct rank *r)
   network_init(&r->network, (uint64_t)r->options->seed);
   learning_set(&r->network, r->options);
   servers_train(&r->options->servers, r->rank, r->nranks, r->comm, r->images, &r->network);
-  must(r->rank, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  if (r->options->servers.nkills) tuttiCommAbort(r->comm); /* which has failed with the first one that died */
+  else must(r->rank, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
   return NULL;
 }
 
@@ -235,6 +236,7 @@ static const char help[] =
   "  --gossip      likewise, in each step with a neighbour (the momentum of both is 0 unless given)\n"
   "  --slow MS[,N] with these, the last rank, or each of the last N, sleeps so long in each step\n"
   "  --seconds S   with --stale, --elastic and --gossip, end after S instead of epochs\n"
+  "  --kill R@N    with --backup, rank R kills itself after update N (tutti run --keep-going)\n"
   "  --help        this text\n"
   "\n"
   "Any number of ranks gives the same weights to the last bit, but with --wire half or\n"
@@ -277,6 +279,19 @@ static int wire_type(const char *text)
   exit(2);
 }
 
+static void kill_add(struct servers *servers, const char *text)
+{
+  struct kill *its = &servers->kills[servers->nkills];
+  char end;
+  if (servers->nkills < KILLS && sscanf(text, "%d@%d%c", &its->rank, &its->step, &end) == 2 && its->rank >= 0 &&
+      its->step >= 0) {
+    servers->nkills++;
+    return;
+  }
+  fprintf(stderr, "digits: --kill '%s' is not RANK@UPDATE, such as 1@100, or there are more than %d\n", text, KILLS);
+  exit(2);
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
   static const struct option names[] = {
@@ -289,7 +304,7 @@ static void parse(struct options *o, int argc, char **argv)
     {"stale", required_argument, NULL, 'T'},   {"slow", required_argument, NULL, 'W'},
     {"whole-rate", no_argument, NULL, 'R'},    {"elastic", required_argument, NULL, 'E'},
     {"gossip", no_argument, NULL, 'G'},        {"seconds", required_argument, NULL, 'D'},
-    {"help", no_argument, NULL, 'h'},
+    {"kill", required_argument, NULL, 'K'},    {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:c:r:m:n:fh", names, NULL)) != -1;) {
     switch (c) {
@@ -311,6 +326,7 @@ static void parse(struct options *o, int argc, char **argv)
     case 'G': o->has_servers = 1; o->servers.gossip = 1; break;
     case 'W': slow_read(&o->servers, optarg); break;
     case 'D': o->servers.seconds = number(optarg, 1); break;
+    case 'K': kill_add(&o->servers, optarg); break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs("try digits --help\n", stderr); exit(2);
     }
@@ -328,6 +344,10 @@ int main(int argc, char **argv)
   parse(&options, argc, argv);
   options.servers.epochs = options.epochs;
   options.servers.seed = options.seed;
+  if (options.servers.nkills && (options.threads > 1 || options.servers.backup < options.servers.nkills)) {
+    fputs("digits: --kill kills processes, no more of them than --backup: leave --threads out\n", stderr);
+    return 2;
+  }
   if (options.forget && !options.codec) {
     fputs("digits: --forget is of use with a --codec that keeps something\n", stderr);
     return 2;

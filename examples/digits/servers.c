@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "servers.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,9 @@ struct job {
   tuttiFusionInfo_t info;
   int order[IMAGES_MAX]; /* the images to train on, in the order of `epoch` */
   int train_count, epoch;
-  uint64_t own;          /* steps of this rank */
-  double began_s;
+  uint64_t own;              /* steps of this rank */
+  int tells;                 /* 1: this rank prints */
+  double began_s, longest_s; /* longest_s: of the steps */
 };
 
 static double now_s(void)
@@ -120,7 +122,7 @@ static void step(struct job *job, int first, int batch)
 static void epoch_set(struct job *job, int epoch)
 {
   if (job->epoch == epoch) return;
-  if (job->rank == 0 && job->epoch)
+  if (job->tells && job->epoch)
     printf("epoch %3d  %7.3f s  %6llu updates  held-out accuracy %.1f %%\n", job->epoch, now_s() - job->began_s,
            (unsigned long long)job->info.updates, accuracy(job));
   job->epoch = epoch;
@@ -139,6 +141,21 @@ static int is_over(const struct job *job, uint64_t steps)
   return job->info.updates >= (options->stale ? steps * (uint64_t)job->nranks : steps);
 }
 
+static void die_maybe(const struct job *job)
+{
+  for (int k = 0; k < job->options->nkills; k++) {
+    const struct kill *its = &job->options->kills[k];
+    if (its->rank == job->rank && job->info.updates >= (uint64_t)its->step) raise(SIGKILL);
+  }
+}
+
+static int is_killed(const struct servers *options, int rank)
+{
+  int k = 0;
+  while (k < options->nkills && options->kills[k].rank != rank) k++;
+  return k < options->nkills;
+}
+
 /* With steps the number of updates says which one is next, also to a rank that was late. Otherwise each rank goes
  * through the images at its own pace. */
 static void steps_run(struct job *job)
@@ -149,7 +166,11 @@ static void steps_run(struct job *job)
     uint64_t at = is_alone ? job->own : job->info.updates;
     int first = (int)(at % (uint64_t)batches) * BATCH_MAX, left = job->train_count - first;
     epoch_set(job, 1 + (int)(at / (uint64_t)batches));
+    die_maybe(job);
+    double began_s = now_s(), took_s;
     step(job, first, left < BATCH_MAX ? left : BATCH_MAX);
+    took_s = now_s() - began_s;
+    if (took_s > job->longest_s) job->longest_s = took_s;
   }
 }
 
@@ -160,12 +181,18 @@ void servers_train(const struct servers *options, int rank, int nranks, tuttiCom
   if (!job) exit(1);
   *job = (struct job){.options = options, .rank = rank, .nranks = nranks, .images = images, .network = network};
   job->train_count = order_begin(job->order, images);
+  int first = 0;
+  while (is_killed(options, first)) first++;
+  job->tells = rank == first;
   fusion_create(job, comm);
   job->began_s = now_s();
   steps_run(job);
   double took_s = now_s() - job->began_s;
   must(rank, tuttiFusionDestroy(job->fusion), "tuttiFusionDestroy");
-  if (rank == 0)
+  if (job->tells && options->nkills)
+    printf("%d of %d ranks were killed; the longest step took %.0f ms\n", options->nkills, nranks,
+           1000 * job->longest_s);
+  if (job->tells)
     printf("%llu updates and %llu steps of this rank in %.3f s, %llu of these did not count\n"
            "held-out accuracy %.1f %%\n", (unsigned long long)job->info.updates, (unsigned long long)job->own, took_s,
            (unsigned long long)job->info.dropped, accuracy(job));

@@ -8,6 +8,13 @@
 #include "network.h"
 #include "tutti.h"
 
+#define KILLS 16
+
+/* A rank that kills itself at the beginning of the first step that has so many updates before it. */
+struct kill {
+  int rank, step;
+};
+
 struct servers {
   int backup;  /* ranks that a step need not wait for */
   int stale;   /* 0: steps; else each contribution is an update, if its weights are at most so many updates old */
@@ -17,10 +24,12 @@ struct servers {
   int slow_ms, nslow; /* so long each of the last `nslow` ranks sleeps in each step */
   int epochs, seed;
   int seconds; /* 0: so many epochs; else ranks that do not wait for each other end after this time */
+  int nkills;
+  struct kill kills[KILLS];
 };
 
-/* Trains the network, which is the same on all ranks of comm before; rank 0 tells of each epoch: its time, the updates
- * so far (tuttiFusionInfo_t), the accuracy of its weights. */
+/* Trains the network, which is the same on all ranks of comm before; the first rank that is not killed tells of each
+ * epoch: its time, the updates so far (tuttiFusionInfo_t), the accuracy of its weights. */
 void servers_train(const struct servers *options, int rank, int nranks, tuttiComm_t comm, const struct images *images,
                    struct network *network);
 

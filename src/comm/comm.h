@@ -117,6 +117,13 @@ int tt_comm_has_failed(const struct tuttiComm *comm);
 /* Writes the lost ranks to ranks[most]; returns the number of all lost ranks. */
 int tt_comm_lost(const struct tuttiComm *comm, int *ranks, int most);
 
+/* From now on the loss of a rank does not end the communicator, which carries messages with tags alone. */
+void tt_comm_spare(struct tuttiComm *comm);
+
+/* After that: 1: the rank is lost; the rank has left in good order. Any thread; no lock. */
+int tt_comm_is_lost(const struct tuttiComm *comm, int rank);
+int tt_comm_has_left(const struct tuttiComm *comm, int rank);
+
 /* Writes "rank 3 (pid 1234 on host h)" or the like; returns text. */
 const char *tt_comm_rank_text(const struct tuttiComm *comm, int rank, char *text, size_t size);
 

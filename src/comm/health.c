@@ -50,6 +50,21 @@ int tt_comm_lost(const struct tuttiComm *comm, int *ranks, int most)
   return has_watch ? tt_watch_lost(comm->parts.watch, ranks, most) : 0;
 }
 
+void tt_comm_spare(struct tuttiComm *comm)
+{
+  tt_watch_spare(comm->parts.watch);
+}
+
+int tt_comm_is_lost(const struct tuttiComm *comm, int rank)
+{
+  return tt_watch_left(comm->parts.watch, rank) == TT_LEFT_LOST;
+}
+
+int tt_comm_has_left(const struct tuttiComm *comm, int rank)
+{
+  return tt_watch_left(comm->parts.watch, rank) == TT_LEFT_DONE;
+}
+
 const char *tt_comm_rank_text(const struct tuttiComm *comm, int rank, char *text, size_t size)
 {
   return tt_watch_rank_text(comm->parts.watch, rank, text, size);

@@ -486,7 +486,7 @@ static void receives_end(struct tt_messages *messages)
 }
 
 /* A peer that has left takes nothing more. Its bytes may be on their way: until the link ends, or, where none does, for
- * a while after the last ones. If it aborted, this rank may hear within that time of a failure that all have. */
+ * a while after the last ones, but for one that is lost. If it aborted, this rank may hear of a failure meanwhile. */
 static void route_look(struct tt_messages *messages, struct route *route, uint64_t now)
 {
   enum tt_left left = route->is_over ? TT_LEFT_NOT : tt_watch_left(messages->exec->watch, route->peer);
@@ -495,7 +495,7 @@ static void route_look(struct tt_messages *messages, struct route *route, uint64
   route->has_left = route->is_deaf = 1;
   if (!route->quiet_ns) route->quiet_ns = now;
   int ends = left == TT_LEFT_DONE && (route->is_mute || (route->link && route->link->transport->ops->ends_links));
-  if (ends ? !route->is_mute : now - route->quiet_ns < QUIET_NS) return;
+  if (left != TT_LEFT_LOST && (ends ? !route->is_mute : now - route->quiet_ns < QUIET_NS)) return;
   sends_end(messages, route, tuttiRemoteError);
   route->is_over = 1;
   route->from = NULL;

@@ -243,6 +243,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   if (result == tuttiSuccess && !fusion->served) result = planning_make(fusion);
   if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fusion));
   if (result == tuttiSuccess) result = all_await(config);
+  if (result == tuttiSuccess) tt_deaths_spare(fusion);
   return result;
 }
 

@@ -14,9 +14,15 @@
 
 /* ---- the server's side ---- */
 
+/* The share of this rank: no other one serves it. */
+static struct share *share_of(const struct tuttiFusion *fusion)
+{
+  return &fusion->served->shards.shares[fusion->config.rank];
+}
+
 static struct packet **kept_answer(const struct tuttiFusion *fusion, int shard, int rank)
 {
-  return &fusion->served->shards.answers[(size_t)shard * (size_t)fusion->config.nranks + (size_t)rank];
+  return &share_of(fusion)->answers[(size_t)shard * (size_t)fusion->config.nranks + (size_t)rank];
 }
 
 /* In place of the weights x comes the difference. */
@@ -42,14 +48,14 @@ static void pieces_exchange(const struct tuttiFusion *fusion, int tensor, float 
 
 tuttiResult_t tt_exchange(struct tuttiFusion *fusion, const struct tt_server_action *action, struct packet *packet)
 {
-  struct shards *shards = &fusion->served->shards;
-  int tensor = shards->tensors[action->shard];
+  int tensor = share_of(fusion)->tensors[action->shard];
   size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), bytes = packet->bytes - sizeof packet->head;
   struct packet *difference = tt_packet_make(WEIGHTS, set + bytes);
   if (!difference) return tuttiSystemError;
   pieces_exchange(fusion, tensor, packet_payload(packet));
   memcpy((char *)packet_payload(difference) + set, packet_payload(packet), bytes);
   difference->head.tensor = tensor;
+  difference->head.share = fusion->config.rank;
   *kept_answer(fusion, action->shard, packet->from) = difference;
   return tuttiSuccess;
 }
@@ -57,13 +63,14 @@ tuttiResult_t tt_exchange(struct tuttiFusion *fusion, const struct tt_server_act
 struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, const struct tt_server_action *action)
 {
   const struct served *served = fusion->served;
-  int tensor = served->shards.tensors[action->shard];
+  int tensor = share_of(fusion)->tensors[action->shard];
   struct packet **kept = kept_answer(fusion, action->shard, action->rank), *packet = *kept;
   *kept = NULL;
   if (!packet) { /* refused: the difference is 0 */
     packet = tt_packet_make(WEIGHTS, (size_t)served->nwords * sizeof(uint64_t) +
                                          tt_share_count(fusion, tensor, fusion->config.rank) * sizeof(float));
     if (packet) packet->head.tensor = tensor;
+    if (packet) packet->head.share = fusion->config.rank;
   }
   if (packet) packet->head.version = action->version;
   return packet;
@@ -74,8 +81,9 @@ struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, const struct
 int tt_exchange_partner(const struct tuttiFusion *fusion)
 {
   const struct served *served = fusion->served;
-  if (served->kind != TT_SERVER_GOSSIP || !served->shards.server) return -1;
-  return tt_server_neighbour(served->shards.server, fusion->config.rank, fusion->engine.step - 1);
+  const struct tt_server *server = share_of(fusion)->server;
+  if (served->kind != TT_SERVER_GOSSIP || !server) return -1;
+  return tt_server_neighbour(server, fusion->config.rank, fusion->engine.step - 1);
 }
 
 void tt_exchange_begin(struct tuttiFusion *fusion, int tensor)
@@ -90,7 +98,7 @@ void tt_exchange_begin(struct tuttiFusion *fusion, int tensor)
   for (uint64_t i = 0; i < its->count; i++) owned->planes[0][i] = x[i] + owned->planes[1][i];
   fpenv_leave(env);
   pthread_mutex_unlock(&shards->planes);
-  tt_server_renew(shards->server, shards->of_tensor[tensor]);
+  tt_server_renew(share_of(fusion)->server, share_of(fusion)->of_tensor[tensor]);
 }
 
 /* x - d, of the elements that `owner` has; they lie packed in d. */

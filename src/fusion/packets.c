@@ -70,7 +70,7 @@ void tt_packet_drop(struct packet *packet)
   if (--packet->refs == 0) tt_free(packet);
 }
 
-static void arrive(struct mailbox *mailbox, struct packet *packet)
+void tt_packet_arrive(struct mailbox *mailbox, struct packet *packet)
 {
   packet->next = NULL;
   if (!mailbox->first) mailbox->last = &mailbox->first;
@@ -98,13 +98,14 @@ static tuttiResult_t post_here(struct tuttiFusion *fusion, const struct packet *
   if (!copy) return tuttiSystemError;
   memcpy(&copy->head, &packet->head, packet->bytes);
   copy->from = fusion->config.rank;
-  arrive(&fusion->served->mailbox, copy);
+  tt_packet_arrive(&fusion->served->mailbox, copy);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, int rank)
 {
   struct mailbox *mailbox = &fusion->served->mailbox;
+  packet->head.epoch = tt_deaths_epoch(fusion);
   if (rank == fusion->config.rank) return post_here(fusion, packet);
   struct posting *posting = tt_alloc(1, sizeof *posting);
   if (!posting) return tt_fail(tuttiSystemError, "out of memory for a message to rank %d", rank);
@@ -129,7 +130,7 @@ tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, 
 
 /* ---- moving ---- */
 
-static tuttiResult_t wrong(const struct tuttiFusion *fusion, int rank)
+tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank)
 {
   char text[128];
   return tt_fail(tuttiRemoteError, "%s has sent this fusion a message that no correct rank sends: its memory is "
@@ -137,19 +138,35 @@ static tuttiResult_t wrong(const struct tuttiFusion *fusion, int rank)
                  tt_comm_rank_text(fusion->config.channel[0], rank, text, sizeof text));
 }
 
-/* 1: the sender may send this to this rank, and the payload has the right length. */
-static int is_right(const struct tuttiFusion *fusion, const struct packet_head *head, int from, size_t bytes)
+/* 1: a rank may send this to this rank, and the payload has the right length. */
+static int is_right(const struct tuttiFusion *fusion, const struct packet_head *head, size_t bytes)
 {
   const struct shards *shards = &fusion->served->shards;
   size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), payload = bytes - sizeof *head;
+  int has_share = head->share >= 0 && head->share < fusion->config.nranks && shards->number[head->share] >= 0;
   if (head->kind == LEAVES || head->kind == LIVES) return payload == 0;
-  if (head->kind == HELD)
-    return payload == 0 && shards->by_decision && shards->decider == fusion->config.rank && shards->number[from] >= 0;
-  if (head->kind == DECIDED) return payload == set && shards->by_decision && shards->decider == from;
-  if (head->tensor < 0 || head->tensor >= fusion->config.n) return 0;
-  int is_contribution = head->kind == CONTRIBUTION, owner = is_contribution ? fusion->config.rank : from;
-  uint64_t count = tt_share_count(fusion, head->tensor, owner);
-  return count && payload == count * sizeof(float) + (is_contribution ? 0 : set);
+  if (head->kind == HELD) return payload == 0 && shards->by_decision && has_share;
+  if (head->kind == DECIDED || head->kind == REPORT) return payload == set && shards->by_decision;
+  if (head->kind == ORDER) return payload == 2 * set && shards->by_decision;
+  if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
+  uint64_t count = tt_share_count(fusion, head->tensor, head->share);
+  return count && payload == count * sizeof(float) + (head->kind == CONTRIBUTION ? 0 : set);
+}
+
+/* 1: the rank has died, or ended after all others had left. */
+static int is_gone(const struct tuttiFusion *fusion, int rank)
+{
+  const struct tuttiComm *channel = fusion->config.channel[0];
+  return fusion->served->deaths.takeover && (tt_comm_is_lost(channel, rank) || tt_comm_has_left(channel, rank));
+}
+
+/* 1: no message can come. */
+static int are_alone(const struct tuttiFusion *fusion)
+{
+  int n = 1;
+  for (int rank = 0; rank < fusion->config.nranks && fusion->served->deaths.takeover; rank++)
+    n += rank != fusion->config.rank && is_gone(fusion, rank);
+  return n == fusion->config.nranks;
 }
 
 static tuttiResult_t received(struct tuttiFusion *fusion)
@@ -159,17 +176,18 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   struct packet_head head;
   tuttiResult_t result = tt_message_result(&mailbox->message);
   mailbox->is_posted = 0;
-  if (result != tuttiSuccess) return result == tuttiInvalidArgument ? wrong(fusion, message->peer) : result;
-  if (message->bytes < sizeof head) return wrong(fusion, message->peer);
+  if (result == tuttiRemoteError && are_alone(fusion)) return tuttiSuccess;
+  if (result != tuttiSuccess) return result == tuttiInvalidArgument ? tt_packet_wrong(fusion, message->peer) : result;
+  if (message->bytes < sizeof head) return tt_packet_wrong(fusion, message->peer);
   memcpy(&head, mailbox->room, sizeof head);
   if (head.kind < 0 || head.kind >= PACKET_KINDS || head.kind != message->tag ||
-      !is_right(fusion, &head, message->peer, message->bytes))
-    return wrong(fusion, message->peer);
+      !is_right(fusion, &head, message->bytes))
+    return tt_packet_wrong(fusion, message->peer);
   struct packet *packet = tt_packet_make((enum packet_kind)head.kind, message->bytes - sizeof head);
   if (!packet) return tuttiSystemError;
   memcpy(&packet->head, mailbox->room, message->bytes);
   packet->from = message->peer;
-  arrive(mailbox, packet);
+  tt_packet_arrive(mailbox, packet);
   return tuttiSuccess;
 }
 
@@ -183,7 +201,7 @@ static tuttiResult_t receive(struct tuttiFusion *fusion)
   return result;
 }
 
-/* A rank that has left needs nothing more. */
+/* A rank that has left or died needs nothing more. */
 static int postings_end(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   int n = 0;
@@ -194,7 +212,8 @@ static int postings_end(struct tuttiFusion *fusion, tuttiResult_t *result)
       continue;
     }
     tuttiResult_t ended = tt_message_result(&posting->message);
-    if (ended != tuttiSuccess && !(ended == tuttiRemoteError && fusion->served->left[posting->rank])) *result = ended;
+    int needs_none = fusion->served->left[posting->rank] || is_gone(fusion, posting->rank);
+    if (ended != tuttiSuccess && !(ended == tuttiRemoteError && needs_none)) *result = ended;
     *at = posting->next;
     tt_packet_drop(posting->packet);
     tt_free(posting);
@@ -207,10 +226,11 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
   struct mailbox *mailbox = &fusion->served->mailbox;
   if (fusion->config.nranks == 1) return 0;
-  if (!mailbox->is_posted) *result = receive(fusion);
+  int may_be_alone = fusion->served->nleft >= fusion->config.nranks - 1;
+  if (!mailbox->is_posted && !(may_be_alone && are_alone(fusion))) *result = receive(fusion);
   if (*result != tuttiSuccess) return 0;
   int moved = tt_messages_drive(fusion->config.channel[0], look);
-  if (atomic_load(&mailbox->message.is_over)) {
+  if (mailbox->is_posted && atomic_load(&mailbox->message.is_over)) {
     *result = received(fusion);
     moved = 1;
   }

@@ -16,8 +16,9 @@ typedef int (*is_late_t)(const struct tuttiFusion *fusion, int rank);
 static int has_not_contributed(const struct tuttiFusion *fusion, int rank)
 {
   const struct served *served = fusion->served;
-  if (served->left[rank] || !served->shards.server) return 0;
-  uint64_t steps = tt_server_steps(served->shards.server, rank);
+  const struct tt_server *server = served->shards.shares[fusion->config.rank].server;
+  if (served->left[rank] || !server) return 0;
+  uint64_t steps = tt_server_steps(server, rank);
   if (served->kind == TT_SERVER_SYNCHRONOUS) return steps <= served->member.version;
   return served->kind == TT_SERVER_SSP && steps + (uint64_t)fusion->config.serving.staleness < fusion->engine.step;
 }

@@ -555,7 +555,7 @@ float tt_fusion_lambda(const struct rule *rule, const double squares[2]);
 tuttiResult_t tt_fusion_rule_apply(const struct tuttiFusion *fusion, const tuttiFusionShard_t *shard, float lambda);
 
 /* Copies what this rank owns of a plane between it and the caller's data, of which the rest becomes zeros. */
-void tt_fusion_owned_copy(const struct tuttiFusion *fusion, const struct tt_fusion_state *state);
+void tt_fusion_owned_copy(struct tuttiFusion *fusion, const struct tt_fusion_state *state);
 
 /* All tensors of a step are given at once, when it has ended: only then is it known that weights stay. */
 static inline int tt_fusion_gives_last(const struct config *config)

@@ -4,7 +4,7 @@
  *
  * If fewer than all ranks count (`by_decision`) weights of several versions may come before the rank wants any. They
  * are put together, one version after the other, in a *cut*: the rank gets the newest that is complete, all of one
- * version, at the end of its step; a rank that was late goes on from there. */
+ * version, at the end of its step; a rank that was late goes on from there, and so do all when a rank has died. */
 #include <stdio.h>
 #include <string.h>
 
@@ -96,9 +96,10 @@ static int cuts_make(struct tuttiFusion *fusion)
   }
   member->nleft = member->nparts;
   if (!fusion->served->shards.by_decision) return 1;
-  member->cut.weights = tt_alloc(all + 1, sizeof(float));
-  member->next = (struct version){1, tt_alloc(all + 1, sizeof(float))};
-  return member->cut.weights && member->next.weights;
+  size_t words = (size_t)fusion->served->nwords;
+  member->cut = (struct version){0, tt_alloc(all + 1, sizeof(float)), tt_alloc(words, sizeof(uint64_t))};
+  member->next = (struct version){1, tt_alloc(all + 1, sizeof(float)), tt_alloc(words, sizeof(uint64_t))};
+  return member->cut.weights && member->cut.set && member->next.weights && member->next.set;
 }
 
 tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
@@ -119,9 +120,11 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   mailbox->room_bytes =
       sizeof(struct packet_head) + (size_t)served->nwords * sizeof(uint64_t) + longest_share(fusion) * sizeof(float);
   mailbox->room = tt_alloc(mailbox->room_bytes, 1);
+  if (!served->left) return tt_fail(tuttiSystemError, "out of memory for %zu ranks", ranks);
   tuttiResult_t result = tt_shards_make(fusion);
+  if (result == tuttiSuccess) result = tt_deaths_make(fusion);
   if (result != tuttiSuccess) return result;
-  if (!served->left || !member->from || !member->owed || !member->parts_left || !member->places || !mailbox->room ||
+  if (!member->from || !member->owed || !member->parts_left || !member->places || !mailbox->room ||
       !cuts_make(fusion))
     return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
   for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
@@ -140,13 +143,16 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   }
   tt_packets_free(&served->mailbox);
   tt_shards_free(fusion);
+  tt_deaths_free(&served->deaths);
   tt_free(served->left);
   tt_free(served->member.from);
   tt_free(served->member.owed);
   tt_free(served->member.parts_left);
   tt_free(served->member.places);
   tt_free(served->member.cut.weights);
+  tt_free(served->member.cut.set);
   tt_free(served->member.next.weights);
+  tt_free(served->member.next.set);
   tt_free(served);
 }
 
@@ -187,6 +193,7 @@ static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner
   int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
   uint64_t from = served->member.from[(size_t)tensor * (size_t)config->nranks + (size_t)owner];
   packet->head.tensor = tensor;
+  packet->head.share = owner;
   packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
   packet->head.version = is_synchronous ? served->member.version : from;
   packet->head.rate = scales->rate;
@@ -195,7 +202,7 @@ static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner
                 served->kind == TT_SERVER_GOSSIP ? fusion->coding.owned[tensor].planes[0]
                                                  : fusion->shared.gradients[tensor].send);
   scale(fusion, packet_payload(packet), count);
-  tuttiResult_t result = tt_packet_post(fusion, packet, owner);
+  tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, owner));
   tt_packet_drop(packet);
   fusion->served->member.owed[owner] += !served->shards.by_decision;
   return result;
@@ -207,7 +214,7 @@ static tuttiResult_t life_tell(struct tuttiFusion *fusion)
   tuttiResult_t result = tuttiSuccess;
   for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
     int hears = served->shards.number[rank] >= 0 && served->kind != TT_SERVER_GOSSIP;
-    if (!served->left[rank] || hears) continue;
+    if (!served->left[rank] || hears || tt_is_dead(fusion, rank)) continue;
     struct packet *packet = tt_packet_make(LIVES, 0);
     result = packet ? tt_packet_post(fusion, packet, rank) : tuttiSystemError;
     if (packet) tt_packet_drop(packet);
@@ -266,8 +273,10 @@ static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
 /* The one that forward needs first goes first. */
 static int tensors_send(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
+  const struct tt_takeover *takeover = fusion->served->deaths.takeover;
   struct member *member = &fusion->served->member;
   int sent = 0;
+  if (takeover && tt_takeover_is_stopped(takeover)) return 0;
   for (int i = 0; i < fusion->config.n && member->nsent < fusion->config.n && *result == tuttiSuccess; i++) {
     const struct gradient *gradient = &fusion->shared.gradients[i];
     if (member->parts_left[i] >= 0 ||
@@ -278,6 +287,13 @@ static int tensors_send(struct tuttiFusion *fusion, tuttiResult_t *result)
     sent = 1;
   }
   return sent;
+}
+
+void tt_contributions_again(struct tuttiFusion *fusion)
+{
+  struct member *member = &fusion->served->member;
+  member->nsent = 0;
+  for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
 }
 
 /* ---- weights ---- */
@@ -294,16 +310,37 @@ static int cut_add(struct tuttiFusion *fusion, struct packet *packet)
   struct member *member = &fusion->served->member;
   int tensor = packet->head.tensor;
   if (packet->head.version != member->next.version) return 0;
-  tt_share_unpack(fusion, tensor, packet->from, member->next.weights + member->places[tensor],
+  tt_share_unpack(fusion, tensor, packet->head.share, member->next.weights + member->places[tensor],
                   weights_of(fusion, packet));
   if (--member->nleft) return 1;
   if (member->cut.version == member->version && !tt_set_has(packet_payload(packet), fusion->config.rank))
     member->is_dropped = 1;
+  memcpy(member->next.set, packet_payload(packet), (size_t)fusion->served->nwords * sizeof *member->next.set);
+  tt_fusion_planes_lock(fusion, 1); /* the caller may give weights */
   struct version old = member->cut;
   member->cut = member->next;
-  member->next = (struct version){member->cut.version + 1, old.weights};
+  member->next = (struct version){member->cut.version + 1, old.weights, old.set};
+  tt_fusion_planes_lock(fusion, 0);
   member->nleft = member->nparts;
   return 1;
+}
+
+void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version)
+{
+  struct member *member = &fusion->served->member;
+  for (struct packet *packet; (packet = member->early);) {
+    member->early = packet->next;
+    tt_packet_drop(packet);
+  }
+  member->next.version = version;
+  member->nleft = member->nparts;
+}
+
+void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights)
+{
+  const struct member *member = &fusion->served->member;
+  const struct tensor *its = &fusion->config.tensors[tensor];
+  if (member->cut.weights && its->count) memcpy(member->cut.weights + member->places[tensor], weights, its->bytes);
 }
 
 static void cut_take(struct tuttiFusion *fusion, struct packet *packet)
@@ -337,14 +374,14 @@ static tuttiResult_t weights_take(struct tuttiFusion *fusion, struct packet *pac
     result = tt_fail(tuttiInternalError, "rank %d has sent weights of tensor %d (%s) that this rank did not ask for",
                      packet->from, head->tensor, fusion->config.tensors[head->tensor].name);
   else {
-    member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)packet->from] = head->version;
-    member->owed[packet->from]--;
+    member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)head->share] = head->version;
+    member->owed[head->share]--;
     member->is_dropped |= head->is_refused;
     if (head->version > member->cut.version) member->cut.version = head->version;
     if (tt_is_exchange(served))
-      tt_exchange_end(fusion, head->tensor, packet->from, weights_of(fusion, packet));
+      tt_exchange_end(fusion, head->tensor, head->share, weights_of(fusion, packet));
     else
-      tt_share_unpack(fusion, head->tensor, packet->from, fusion->shared.gradients[head->tensor].recv,
+      tt_share_unpack(fusion, head->tensor, head->share, fusion->shared.gradients[head->tensor].recv,
                       weights_of(fusion, packet));
     if (--member->parts_left[head->tensor] == 0) tensor_finish(fusion, head->tensor);
   }
@@ -389,19 +426,28 @@ static tuttiResult_t leavers_check(const struct tuttiFusion *fusion)
   const struct config *config = &fusion->config;
   const struct served *served = fusion->served;
   const struct member *member = &served->member;
-  int n = 0, first = -1;
+  int n = 0, first = -1, has_died = 0;
   if (served->kind != TT_SERVER_SYNCHRONOUS || !member->nsent) return tuttiSuccess;
   if (served->shards.by_decision && member->cut.version > member->version) return tuttiSuccess;
   for (int rank = 0; rank < config->nranks; rank++) {
     if (!served->left[rank] || served->left[rank] > member->version + 1) continue;
     if (first < 0) first = rank;
+    has_died |= tt_is_dead(fusion, rank);
     n++;
   }
   if (n <= config->nranks - config->serving.quorum) return tuttiSuccess;
-  return tt_fail(tuttiRemoteError, "%d of %d ranks, rank %d among them, have destroyed the fusion after %llu updates, "
+  const char *what = has_died ? "have died or destroyed the fusion" : "have destroyed the fusion";
+  return tt_fail(tuttiRemoteError, "%d of %d ranks, rank %d among them, %s after %llu updates, "
                  "and another update needs %d contributions: end on all ranks after the same number (updates in "
-                 "tuttiFusionInfo_t)", n, config->nranks, first, (unsigned long long)member->version,
+                 "tuttiFusionInfo_t)", n, config->nranks, first, what, (unsigned long long)member->version,
                  config->serving.quorum);
+}
+
+void tt_served_left(struct tuttiFusion *fusion, int rank, uint64_t version)
+{
+  struct served *served = fusion->served;
+  served->nleft += !served->left[rank];
+  served->left[rank] = 1 + version;
 }
 
 static tuttiResult_t leave(struct tuttiFusion *fusion)
@@ -412,7 +458,7 @@ static tuttiResult_t leave(struct tuttiFusion *fusion)
   fusion->served->is_leaving = 1;
   packet->head.version = fusion->served->member.version;
   for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
-    result = tt_packet_post(fusion, packet, rank);
+    if (!tt_is_dead(fusion, rank)) result = tt_packet_post(fusion, packet, rank);
   tt_packet_drop(packet);
   return result;
 }
@@ -445,6 +491,16 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
   struct served *served = fusion->served;
   int n = 0;
   for (struct packet *packet; *result == tuttiSuccess && (packet = tt_packet_take(&served->mailbox)); n++) {
+    if (!tt_deaths_admit(fusion, packet)) continue;
+    if (packet->head.kind == REPORT || packet->head.kind == ORDER) {
+      *result = tt_deaths_take(fusion, packet);
+      continue;
+    }
+    if (!tt_shards_expect(fusion, packet)) {
+      *result = tt_packet_wrong(fusion, packet->from);
+      tt_packet_drop(packet);
+      break;
+    }
     if (packet->head.kind == WEIGHTS) {
       *result = weights_take(fusion, packet);
       continue;
@@ -453,10 +509,8 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
       tt_packet_drop(packet);
       break;
     }
-    if (packet->head.kind == LEAVES) {
-      served->left[packet->from] = 1 + packet->head.version;
-      served->nleft++;
-    }
+    if (packet->head.kind == LEAVES && !tt_is_dead(fusion, packet->from))
+      tt_served_left(fusion, packet->from, packet->head.version);
     *result = tt_shards_take(fusion, packet);
   }
   return n;
@@ -470,6 +524,7 @@ static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
   if (*result == tuttiSuccess) moved |= tensors_send(fusion, result);
   if (*result == tuttiSuccess && (served->is_given || served->is_leaving)) moved |= packets_take(fusion, result);
   if (*result == tuttiSuccess) moved |= step_look(fusion);
+  if (*result == tuttiSuccess && (look || !moved)) *result = tt_deaths_look(fusion);
   if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
   if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);
   if (*result == tuttiSuccess) *result = tt_patience_look(fusion, moved);
@@ -500,7 +555,8 @@ static tuttiResult_t serve(struct tuttiFusion *fusion)
     if (result == tuttiSuccess) moved = turn(fusion, look, &result);
     look = tt_waiter_pause(waiter, moved);
   }
-  if (result == tuttiSuccess) result = tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
+  if (result == tuttiSuccess && !served->deaths.takeover) /* else ranks may have died */
+    result = tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
   return result;
 }
 
@@ -516,6 +572,11 @@ void *tt_fusion_served_main(void *context)
 }
 
 /* ---- the callers' side ---- */
+
+int tt_fusion_serves(const struct tuttiFusion *fusion, int share)
+{
+  return fusion->served && fusion->served->shards.shares[share].nshards > 0;
+}
 
 void tt_fusion_planes_lock(struct tuttiFusion *fusion, int locks)
 {

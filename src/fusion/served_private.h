@@ -2,12 +2,14 @@
 /* A fusion with servers: contributions count when they come. Its engine (served.c) is two things in one thread: the
  * rank's *member*, which sends contributions and takes weights, and its *server* (shards.c), which carries out what
  * src/server decides for the elements that the rank owns. Both only send and take packets (packets.c), to and from any
- * rank, also this one. A server's shard is all that its rank owns of a tensor, packed. */
+ * rank, also this one. A server's shard is all that its rank owns of a tensor, packed. A rank's *share* is all that
+ * it owns; when it dies, another one serves that, too (deaths.c). */
 #ifndef TT_FUSION_SERVED_PRIVATE_H
 #define TT_FUSION_SERVED_PRIVATE_H
 
 #include "fusion/private.h"
 #include "server/server.h"
+#include "server/takeover.h"
 
 /* ---- packets.c ---- */
 
@@ -18,6 +20,8 @@ enum packet_kind {
   DECIDED,      /* from the decider: a set */
   LEAVES,       /* the sender contributes no more; it has seen weights of `version` */
   LIVES,        /* to a rank that has left and owns nothing, so hears of no contributions: the sender has made one */
+  REPORT,       /* of deaths, a set: `version` is what the sender holds completely, `step` what its shares go back to */
+  ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it */
   PACKET_KINDS
 };
 
@@ -25,6 +29,8 @@ struct packet_head {
   uint64_t step, version; /* contribution: the version that it was computed from; weights: theirs */
   int32_t kind, tensor, rank;
   int32_t is_refused;     /* weights: the rank's contribution did not count */
+  int32_t share;          /* contribution, weights, held: the rank whose elements they are */
+  int32_t epoch;          /* of the sender */
   float rate, after;      /* contribution: of its rank */
 };
 
@@ -54,16 +60,28 @@ struct mailbox {
 
 /* ---- the two parts ---- */
 
-struct shards {
-  struct tt_server *server; /* NULL: this rank owns nothing */
-  int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
-  int nservers, decider, nshards;
+/* A share that this rank serves. */
+struct share {
+  struct tt_server *server; /* NULL: it has no elements, or another rank serves it */
+  int rank;                 /* whose share it is */
+  int nshards;
   int32_t *of_tensor, *tensors; /* the shard of each tensor, -1: none; and back */
-  int32_t *number;          /* of each rank: that of its server; -1: it owns nothing */
-  uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last; one more set */
+  uint64_t *versions;       /* of each shard */
+  uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last, and the time before */
   uint8_t *refused;         /* of each shard and rank: its last contribution was */
   struct packet **answers;  /* exchanges: of each shard and rank: the difference that it is to get; NULL: none yet */
   struct packet *held;      /* contributions that no action has named */
+  /* by decision: */
+  float *before;            /* the planes of each shard before its last update, */
+  uint64_t *places;         /* where they begin there, */
+  uint8_t *goes_back;       /* 1: they are there */
+};
+
+struct shards {
+  int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
+  int nservers, decider;    /* decider: the share whose server decides */
+  int32_t *number;          /* of each share: that of its server; -1: it has no elements */
+  struct share *shares;     /* of each rank */
   pthread_mutex_t planes;   /* held while weights change */
   uint64_t counted, staleness_sum, staleness_most;
 };
@@ -71,7 +89,15 @@ struct shards {
 /* Weights of all tensors of one version. */
 struct version {
   uint64_t version;
-  float *weights; /* by decision */
+  float *weights; /* by decision, */
+  uint64_t *set;  /* and the ranks whose contributions they have last */
+};
+
+/* Ranks that have died, by decision. */
+struct deaths {
+  struct tt_takeover *takeover; /* NULL: a death ends the fusion */
+  uint64_t *dead;               /* a set */
+  struct packet *waiting;       /* of an epoch that has not begun here */
 };
 
 struct member {
@@ -99,6 +125,7 @@ struct served {
   struct mailbox mailbox;
   struct shards shards;
   struct member member;
+  struct deaths deaths;
   struct patience patience;
   enum tt_server_kind kind;
   int nwords;               /* of a set of ranks */
@@ -117,8 +144,14 @@ tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, 
 /* Takes the packet that came first; NULL: there is none. The caller has its reference. */
 struct packet *tt_packet_take(struct mailbox *mailbox);
 
+/* Puts a packet behind those that have come, with its reference. */
+void tt_packet_arrive(struct mailbox *mailbox, struct packet *packet);
+
 /* Moves packets. 1: something moved. */
 int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result);
+
+/* Errors: tuttiRemoteError: this rank has sent what no correct rank sends. */
+tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank);
 
 /* Frees what was on its way, once the channel is destroyed. */
 void tt_packets_free(struct mailbox *mailbox);
@@ -133,13 +166,58 @@ static inline int tt_set_has(const uint64_t *set, int rank)
   return (int)(set[rank / 64] >> (rank % 64) & 1);
 }
 
+static inline int tt_is_dead(const struct tuttiFusion *fusion, int rank)
+{
+  const struct deaths *deaths = &fusion->served->deaths;
+  return deaths->takeover && tt_set_has(deaths->dead, rank);
+}
+
+static inline int tt_deaths_epoch(const struct tuttiFusion *fusion)
+{
+  const struct deaths *deaths = &fusion->served->deaths;
+  return deaths->takeover ? tt_takeover_epoch(deaths->takeover) : 0;
+}
+
 /* ---- shards.c ---- */
 
 tuttiResult_t tt_shards_make(struct tuttiFusion *fusion);
-void tt_shards_free(const struct tuttiFusion *fusion);
+void tt_shards_free(struct tuttiFusion *fusion);
 
-/* Takes a packet for the server, and does all that follows from it. The reference is taken, too. */
+/* 1: in the present epoch its sender may send it to this rank. */
+int tt_shards_expect(const struct tuttiFusion *fusion, const struct packet *packet);
+
+/* Takes a packet for the servers, and does all that follows from it. The reference is taken, too. */
 tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* The rank that serves a share. */
+int tt_shards_server(const struct tuttiFusion *fusion, int share);
+
+/* The oldest version to which all shards here can go back. */
+uint64_t tt_shards_least(const struct tuttiFusion *fusion);
+
+/* Serves a share from this version on, in a new epoch, or serves it no more. A share of a dead rank has the weights of
+ * the member's cut. Ranks that do not hold the version get it. */
+tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int share, const struct tt_takeover_order *order);
+void tt_shards_leave(struct tuttiFusion *fusion, int share);
+
+/* ---- deaths.c ---- */
+
+/* Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_deaths_make(struct tuttiFusion *fusion);
+void tt_deaths_free(struct deaths *deaths);
+
+/* From now on ranks may die: on all ranks, when the fusion is made. */
+void tt_deaths_spare(struct tuttiFusion *fusion);
+
+/* Looks for ranks that have died, or have left without a word. Errors: too many have died. */
+tuttiResult_t tt_deaths_look(struct tuttiFusion *fusion);
+
+/* 1: the packet belongs to the present epoch, or to all. Else its reference is taken: it has no effect, or waits for
+ * its epoch. */
+int tt_deaths_admit(struct tuttiFusion *fusion, struct packet *packet);
+
+/* Takes a report or an order, and its reference. */
+tuttiResult_t tt_deaths_take(struct tuttiFusion *fusion, struct packet *packet);
 
 /* ---- exchange.c: easgd and gossip ---- */
 
@@ -180,6 +258,21 @@ void tt_fusion_served_free(struct tuttiFusion *fusion); /* after its channel */
 
 /* The engine of such a fusion. */
 void *tt_fusion_served_main(void *fusion);
+
+/* Begins to put together the weights of a version; what has come of others is of no use. */
+void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version);
+
+/* The caller has given weights of a tensor. Under the lock of planes. */
+void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights);
+
+/* Contributions to the step under way have no effect: they are sent again. */
+void tt_contributions_again(struct tuttiFusion *fusion);
+
+/* A rank contributes no more. */
+void tt_served_left(struct tuttiFusion *fusion, int rank, uint64_t version);
+
+/* 1: this rank serves the share, of this rank or a dead one. Under the lock of planes. */
+int tt_fusion_serves(const struct tuttiFusion *fusion, int share);
 
 /* Excludes updates while planes are copied. */
 void tt_fusion_planes_lock(struct tuttiFusion *fusion, int locks);

@@ -16,21 +16,17 @@ static void counts_take(struct tuttiFusion *fusion)
   struct shards *shards = &fusion->served->shards;
   shards->decider = -1;
   for (int rank = 0; rank < config->nranks; rank++) {
-    int is_server = 0;
-    for (int i = 0; i < config->n; i++) {
-      uint64_t count = tt_share_count(fusion, i, rank);
-      is_server |= count > 0;
-      if (rank != config->rank) continue;
-      shards->of_tensor[i] = count ? shards->nshards : -1;
-      if (count) shards->tensors[shards->nshards++] = i;
-    }
-    shards->number[rank] = is_server ? shards->nservers : -1;
-    shards->nservers += is_server;
-    if (is_server && shards->decider < 0) shards->decider = rank;
+    int has_elements = 0;
+    for (int i = 0; i < config->n && !has_elements; i++) has_elements = tt_share_count(fusion, i, rank) > 0;
+    shards->shares[rank].rank = rank;
+    shards->number[rank] = has_elements ? shards->nservers : -1;
+    shards->nservers += has_elements;
+    if (has_elements && shards->decider < 0) shards->decider = rank;
   }
 }
 
-static tuttiResult_t server_make(struct tuttiFusion *fusion)
+/* Ranks that have died or left before contribute no more. */
+static tuttiResult_t server_make(struct tuttiFusion *fusion, struct share *share, uint64_t version)
 {
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
@@ -41,11 +37,55 @@ static tuttiResult_t server_make(struct tuttiFusion *fusion)
                                 .nranks = config->nranks,
                                 .quorum = has_quorum ? config->serving.quorum : 1,
                                 .staleness = is_synchronous ? 0 : (uint64_t)config->serving.staleness,
+                                .version = version,
                                 .nservers = shards->nservers,
-                                .is_decider = shards->by_decision && shards->decider == config->rank,
-                                .nshards = shards->nshards,
-                                .urgency = shards->tensors};
-  return shards->nshards ? tt_server_create(&shards->server, &spec) : tuttiSuccess;
+                                .is_decider = shards->by_decision && shards->decider == share->rank,
+                                .nshards = share->nshards,
+                                .urgency = share->tensors};
+  tt_server_destroy(share->server);
+  share->server = NULL;
+  tuttiResult_t result = tt_server_create(&share->server, &spec);
+  for (int rank = 0; rank < config->nranks && result == tuttiSuccess; rank++)
+    if (served->left[rank]) tt_server_died(share->server, rank);
+  return result;
+}
+
+/* Room for the planes of all its shards, one behind the other. */
+static int before_make(const struct tuttiFusion *fusion, struct share *share)
+{
+  uint64_t all = 0;
+  for (int k = 0; k < share->nshards; k++) {
+    share->places[k] = all;
+    all += tt_share_count(fusion, share->tensors[k], share->rank) * (uint64_t)fusion->config.rule.planes;
+  }
+  share->before = tt_alloc(all + 1, sizeof *share->before);
+  return share->before != NULL;
+}
+
+static tuttiResult_t share_make(struct tuttiFusion *fusion, struct share *share, uint64_t version)
+{
+  const struct config *config = &fusion->config;
+  const struct served *served = fusion->served;
+  size_t n = (size_t)config->n, ranks = (size_t)config->nranks, words = (size_t)served->nwords;
+  share->of_tensor = tt_alloc(n, sizeof *share->of_tensor);
+  share->tensors = tt_alloc(n, sizeof *share->tensors);
+  share->versions = tt_alloc(n, sizeof *share->versions);
+  share->places = tt_alloc(n, sizeof *share->places);
+  share->goes_back = tt_alloc(n, 1);
+  share->sets = tt_alloc(2 * n * words, sizeof *share->sets);
+  share->refused = tt_alloc(n * ranks, 1);
+  if (tt_is_exchange(served)) share->answers = tt_alloc(n * ranks, sizeof(struct packet *));
+  if (!share->of_tensor || !share->tensors || !share->versions || !share->places || !share->goes_back ||
+      !share->sets || !share->refused || (tt_is_exchange(served) && !share->answers))
+    return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
+  for (int i = 0; i < config->n; i++) {
+    int has_elements = tt_share_count(fusion, i, share->rank) > 0;
+    share->of_tensor[i] = has_elements ? share->nshards : -1;
+    if (has_elements) share->tensors[share->nshards++] = i;
+  }
+  if (served->shards.by_decision && !before_make(fusion, share))
+    return tt_fail(tuttiSystemError, "out of memory for a copy of the weights of rank %d", share->rank);
+  return server_make(fusion, share, version);
 }
 
 tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
@@ -53,51 +93,77 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
   struct shards *shards = &served->shards;
-  size_t n = (size_t)config->n, ranks = (size_t)config->nranks;
+  size_t ranks = (size_t)config->nranks;
   pthread_mutex_init(&shards->planes, NULL);
-  shards->of_tensor = tt_alloc(n, sizeof *shards->of_tensor);
-  shards->tensors = tt_alloc(n, sizeof *shards->tensors);
-  shards->sets = tt_alloc((n + 1) * (size_t)served->nwords, sizeof *shards->sets);
-  shards->refused = tt_alloc(n * ranks, 1);
   shards->number = tt_alloc(ranks, sizeof *shards->number);
-  if (tt_is_exchange(served)) shards->answers = tt_alloc(n * ranks, sizeof(struct packet *));
-  if (!shards->of_tensor || !shards->tensors || !shards->sets || !shards->refused || !shards->number ||
-      (tt_is_exchange(served) && !shards->answers))
-    return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
+  shards->shares = tt_alloc(ranks, sizeof *shards->shares);
+  if (!shards->number || !shards->shares)
+    return tt_fail(tuttiSystemError, "out of memory for the shares of %zu ranks", ranks);
   counts_take(fusion);
   shards->by_decision =
       served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks && shards->nservers;
-  return server_make(fusion);
+  if (shards->number[config->rank] < 0) return tuttiSuccess;
+  return share_make(fusion, &shards->shares[config->rank], 0);
 }
 
-void tt_shards_free(const struct tuttiFusion *fusion)
+static void held_drop(struct share *share)
 {
-  struct shards *shards = &fusion->served->shards;
-  size_t nanswers = shards->answers ? (size_t)shards->nshards * (size_t)fusion->config.nranks : 0;
-  for (size_t k = 0; k < nanswers; k++)
-    if (shards->answers[k]) tt_packet_drop(shards->answers[k]);
-  tt_server_destroy(shards->server);
-  tt_free(shards->of_tensor);
-  tt_free(shards->tensors);
-  tt_free(shards->sets);
-  tt_free(shards->refused);
-  tt_free(shards->number);
-  tt_free(shards->answers);
-  for (struct packet *packet; (packet = shards->held);) {
-    shards->held = packet->next;
+  for (struct packet *packet; (packet = share->held);) {
+    share->held = packet->next;
     tt_packet_drop(packet);
   }
+}
+
+static void share_free(const struct tuttiFusion *fusion, struct share *share)
+{
+  size_t nanswers = share->answers ? (size_t)share->nshards * (size_t)fusion->config.nranks : 0;
+  for (size_t k = 0; k < nanswers; k++)
+    if (share->answers[k]) tt_packet_drop(share->answers[k]);
+  held_drop(share);
+  tt_server_destroy(share->server);
+  tt_free(share->of_tensor);
+  tt_free(share->tensors);
+  tt_free(share->versions);
+  tt_free(share->places);
+  tt_free(share->goes_back);
+  tt_free(share->sets);
+  tt_free(share->refused);
+  tt_free(share->before);
+  tt_free(share->answers);
+  *share = (struct share){.rank = share->rank};
+}
+
+void tt_shards_leave(struct tuttiFusion *fusion, int share)
+{
+  struct shards *shards = &fusion->served->shards;
+  pthread_mutex_lock(&shards->planes);
+  share_free(fusion, &shards->shares[share]);
+  pthread_mutex_unlock(&shards->planes);
+}
+
+void tt_shards_free(struct tuttiFusion *fusion)
+{
+  struct shards *shards = &fusion->served->shards;
+  for (int rank = 0; shards->shares && rank < fusion->config.nranks; rank++) share_free(fusion, &shards->shares[rank]);
+  tt_free(shards->shares);
+  tt_free(shards->number);
   pthread_mutex_destroy(&shards->planes);
+}
+
+int tt_shards_server(const struct tuttiFusion *fusion, int share)
+{
+  const struct tt_takeover *takeover = fusion->served->deaths.takeover;
+  return takeover ? tt_takeover_owner(takeover, share) : share;
 }
 
 /* ---- contributions that are held ---- */
 
-static void hold(struct shards *shards, struct packet *packet)
+static void hold(struct share *share, struct packet *packet)
 {
-  packet->next = shards->held;
-  packet->at = &shards->held;
+  packet->next = share->held;
+  packet->at = &share->held;
   if (packet->next) packet->next->at = &packet->next;
-  shards->held = packet;
+  share->held = packet;
 }
 
 static void release(struct packet *packet)
@@ -171,9 +237,10 @@ static int staleness_take(struct shards *shards, const struct tt_server_action *
   return (int)((sum + n - 1) / n);
 }
 
-static tuttiResult_t pieces_update(const struct tuttiFusion *fusion, tuttiFusionShard_t *shard, const float *sum)
+static tuttiResult_t pieces_update(const struct tuttiFusion *fusion, int rank, tuttiFusionShard_t *shard,
+                                   const float *sum)
 {
-  const struct tt_fusion_share share = tt_fusion_share(fusion, shard->tensor, fusion->config.rank);
+  const struct tt_fusion_share share = tt_fusion_share(fusion, shard->tensor, rank);
   const struct masters *owned = &fusion->coding.owned[shard->tensor];
   tuttiResult_t result = tuttiSuccess;
   uint64_t n, first = 0;
@@ -189,11 +256,27 @@ static tuttiResult_t pieces_update(const struct tuttiFusion *fusion, tuttiFusion
   return result;
 }
 
-static tuttiResult_t update(struct tuttiFusion *fusion, const struct tt_server_action *action)
+/* The planes of a shard as they are before an update, from which others may never hear; and back again. */
+static void before_copy(const struct tuttiFusion *fusion, struct share *share, int shard, int goes_back)
+{
+  int tensor = share->tensors[shard];
+  const struct masters *owned = &fusion->coding.owned[tensor];
+  size_t words = (size_t)fusion->served->nwords;
+  uint64_t count = tt_share_count(fusion, tensor, share->rank), *sets = share->sets + 2 * (size_t)shard * words;
+  float *before = share->before + share->places[shard];
+  for (int p = 0; p < fusion->config.rule.planes; p++, before += count) {
+    if (goes_back) tt_share_unpack(fusion, tensor, share->rank, owned->planes[p], before);
+    else tt_share_pack(fusion, tensor, share->rank, before, owned->planes[p]);
+  }
+  memcpy(goes_back ? sets : sets + words, goes_back ? sets + words : sets, words * sizeof *sets);
+  share->goes_back[shard] = !goes_back;
+}
+
+static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action)
 {
   struct shards *shards = &fusion->served->shards;
-  int tensor = shards->tensors[action->shard];
-  uint64_t *set = shards->sets + (size_t)action->shard * (size_t)fusion->served->nwords;
+  int tensor = share->tensors[action->shard];
+  uint64_t *set = share->sets + 2 * (size_t)action->shard * (size_t)fusion->served->nwords;
   const struct packet_head *last = &packet_of(&action->counted[action->ncounted - 1])->head;
   tuttiResult_t result = rates_check(fusion, action);
   if (result != tuttiSuccess) return result;
@@ -201,9 +284,11 @@ static tuttiResult_t update(struct tuttiFusion *fusion, const struct tt_server_a
   pthread_mutex_lock(&shards->planes);
   shard.staleness = staleness_take(shards, action);
   shard.rate = last->rate / (float)(fusion->config.rule.kind == FUNCTION ? 1 : 1 + shard.staleness);
-  uint64_t count = tt_share_count(fusion, tensor, fusion->config.rank);
+  if (share->before) before_copy(fusion, share, action->shard, 0);
+  uint64_t count = tt_share_count(fusion, tensor, share->rank);
   if (tt_is_exchange(fusion->served)) result = tt_exchange(fusion, action, packet_of(&action->counted[0]));
-  else result = pieces_update(fusion, &shard, contributions_add(fusion, action, count));
+  else result = pieces_update(fusion, share->rank, &shard, contributions_add(fusion, action, count));
+  share->versions[action->shard] = action->version;
   pthread_mutex_unlock(&shards->planes);
   memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
   for (int k = 0; k < action->ncounted; k++) {
@@ -216,38 +301,38 @@ static tuttiResult_t update(struct tuttiFusion *fusion, const struct tt_server_a
 
 /* ---- the other actions ---- */
 
-static struct packet *weights_make(struct tuttiFusion *fusion, const struct tt_server_action *action)
+/* The weights of a shard as they are. NULL: no memory. */
+static struct packet *weights_make(struct tuttiFusion *fusion, const struct share *share, int shard)
 {
-  const struct config *config = &fusion->config;
   struct served *served = fusion->served;
-  struct shards *shards = &served->shards;
-  int tensor = shards->tensors[action->shard];
-  size_t set = (size_t)served->nwords * sizeof(uint64_t);
+  int tensor = share->tensors[shard];
+  size_t words = (size_t)served->nwords;
   struct packet *packet =
-      tt_packet_make(WEIGHTS, set + tt_share_count(fusion, tensor, config->rank) * sizeof(float));
+      tt_packet_make(WEIGHTS, words * sizeof(uint64_t) + tt_share_count(fusion, tensor, share->rank) * sizeof(float));
   if (!packet) return NULL;
   uint64_t *payload = packet_payload(packet);
   packet->head.tensor = tensor;
-  packet->head.version = action->version;
-  memcpy(payload, shards->sets + (size_t)action->shard * (size_t)served->nwords, set);
-  pthread_mutex_lock(&shards->planes);
-  tt_share_pack(fusion, tensor, config->rank, (float *)(void *)(payload + served->nwords),
+  packet->head.share = share->rank;
+  packet->head.version = share->versions[shard];
+  memcpy(payload, share->sets + 2 * (size_t)shard * words, words * sizeof *payload);
+  pthread_mutex_lock(&served->shards.planes);
+  tt_share_pack(fusion, tensor, share->rank, (float *)(void *)(payload + words),
                 fusion->coding.owned[tensor].planes[0]);
-  pthread_mutex_unlock(&shards->planes);
+  pthread_mutex_unlock(&served->shards.planes);
   return packet;
 }
 
-static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_action *action)
+static tuttiResult_t answer(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action)
 {
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
-  struct shards *shards = &served->shards;
-  struct packet *packet = tt_is_exchange(served) ? tt_exchange_answer(fusion, action) : weights_make(fusion, action);
+  struct packet *packet =
+      tt_is_exchange(served) ? tt_exchange_answer(fusion, action) : weights_make(fusion, share, action->shard);
   tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
   if (!packet) return result;
   for (int rank = 0; rank < config->nranks && result == tuttiSuccess; rank++) {
     if (served->left[rank] || (action->rank >= 0 && action->rank != rank)) continue;
-    uint8_t *refused = &shards->refused[(size_t)action->shard * (size_t)config->nranks + (size_t)rank];
+    uint8_t *refused = &share->refused[(size_t)action->shard * (size_t)config->nranks + (size_t)rank];
     packet->head.is_refused = action->rank >= 0 && *refused;
     *refused = 0;
     result = tt_packet_post(fusion, packet, rank);
@@ -256,13 +341,15 @@ static tuttiResult_t answer(struct tuttiFusion *fusion, const struct tt_server_a
   return result;
 }
 
-static tuttiResult_t held_tell(struct tuttiFusion *fusion, const struct tt_server_action *action)
+static tuttiResult_t held_tell(struct tuttiFusion *fusion, const struct share *share,
+                               const struct tt_server_action *action)
 {
   struct packet *packet = tt_packet_make(HELD, 0);
   if (!packet) return tuttiSystemError;
   packet->head.rank = action->rank;
+  packet->head.share = share->rank;
   packet->head.step = action->step;
-  tuttiResult_t result = tt_packet_post(fusion, packet, fusion->served->shards.decider);
+  tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, fusion->served->shards.decider));
   tt_packet_drop(packet);
   return result;
 }
@@ -276,17 +363,17 @@ static tuttiResult_t decision_tell(struct tuttiFusion *fusion, const struct tt_s
   packet->head.step = action->step;
   memcpy(packet_payload(packet), action->set, set);
   for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
-    result = tt_packet_post(fusion, packet, rank); /* one that has left serves, too */
+    if (!tt_is_dead(fusion, rank)) result = tt_packet_post(fusion, packet, rank); /* one that has left serves, too */
   tt_packet_drop(packet);
   return result;
 }
 
 /* TT_FAIL: too many ranks have left; those that still wait find that themselves. */
-static tuttiResult_t act(struct tuttiFusion *fusion, const struct tt_server_action *action)
+static tuttiResult_t act(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action)
 {
-  if (action->act == TT_UPDATE) return update(fusion, action);
-  if (action->act == TT_ANSWER) return answer(fusion, action);
-  if (action->act == TT_HELD) return held_tell(fusion, action);
+  if (action->act == TT_UPDATE) return update(fusion, share, action);
+  if (action->act == TT_ANSWER) return answer(fusion, share, action);
+  if (action->act == TT_HELD) return held_tell(fusion, share, action);
   if (action->act == TT_DECIDE) return decision_tell(fusion, action);
   if (action->act == TT_DROP) release(packet_of(&action->counted[0]));
   return tuttiSuccess;
@@ -294,19 +381,18 @@ static tuttiResult_t act(struct tuttiFusion *fusion, const struct tt_server_acti
 
 /* ---- events ---- */
 
-static tuttiResult_t contribution_take(struct tuttiFusion *fusion, struct packet *packet)
+static tuttiResult_t contribution_take(struct tuttiFusion *fusion, struct share *share, struct packet *packet)
 {
-  struct shards *shards = &fusion->served->shards;
   const struct packet_head *head = &packet->head;
-  int shard = shards->of_tensor[head->tensor];
+  int shard = share->of_tensor[head->tensor];
   enum tt_server_verdict verdict = tt_server_contribute(
-      shards->server, &(struct tt_contribution){packet->from, shard, head->step, head->version, (uintptr_t)packet});
+      share->server, &(struct tt_contribution){packet->from, shard, head->step, head->version, (uintptr_t)packet});
   if (verdict == TT_KEPT) {
-    hold(shards, packet);
+    hold(share, packet);
     return tuttiSuccess;
   }
   if (verdict == TT_STALE)
-    shards->refused[(size_t)shard * (size_t)fusion->config.nranks + (size_t)packet->from] = 1;
+    share->refused[(size_t)shard * (size_t)fusion->config.nranks + (size_t)packet->from] = 1;
   tuttiResult_t result = tuttiSuccess;
   if (verdict == TT_WRONG || verdict == TT_REPEATED)
     result = tt_fail(tuttiInternalError, "rank %d contributes to step %llu of tensor %d (%s) from version %llu, which "
@@ -317,32 +403,126 @@ static tuttiResult_t contribution_take(struct tuttiFusion *fusion, struct packet
 }
 
 /* Takes what a rank says without a contribution. */
-static tuttiResult_t word_take(struct tuttiFusion *fusion, struct packet *packet)
+static tuttiResult_t word_take(struct tuttiFusion *fusion, struct share *share, struct packet *packet)
 {
   const struct shards *shards = &fusion->served->shards;
   const struct packet_head *head = &packet->head;
   tuttiResult_t result = tuttiSuccess;
-  if (head->kind == HELD && !tt_server_held(shards->server, shards->number[packet->from], head->rank, head->step))
+  if (head->kind == HELD && share->rank == shards->decider &&
+      !tt_server_held(share->server, shards->number[head->share], head->rank, head->step))
     result = tt_fail(tuttiInternalError, "rank %d says, of step %llu, that it holds what rank %d has contributed, "
                      "which no correct rank says now", packet->from, (unsigned long long)head->step, head->rank);
-  if (head->kind == DECIDED && !tt_server_decided(shards->server, head->step, packet_payload(packet)))
+  if (head->kind == DECIDED && !tt_server_decided(share->server, head->step, packet_payload(packet)))
     result = tt_fail(tuttiInternalError, "rank %d has decided about step %llu as no correct rank does", packet->from,
                      (unsigned long long)head->step);
-  if (head->kind == LEAVES) tt_server_died(shards->server, packet->from);
+  if (head->kind == LEAVES) tt_server_died(share->server, packet->from);
   return result;
+}
+
+static tuttiResult_t actions_take(struct tuttiFusion *fusion, struct share *share)
+{
+  struct tt_server_action action;
+  tuttiResult_t result = tuttiSuccess;
+  while (result == tuttiSuccess && tt_server_next(share->server, &action)) result = act(fusion, share, &action);
+  return result;
+}
+
+int tt_shards_expect(const struct tuttiFusion *fusion, const struct packet *packet)
+{
+  const struct packet_head *head = &packet->head;
+  int here = fusion->config.rank, decider = fusion->served->shards.decider;
+  switch ((enum packet_kind)head->kind) {
+  case CONTRIBUTION: return tt_shards_server(fusion, head->share) == here;
+  case WEIGHTS: return tt_shards_server(fusion, head->share) == packet->from;
+  case HELD: return tt_shards_server(fusion, head->share) == packet->from && tt_shards_server(fusion, decider) == here;
+  case DECIDED: return tt_shards_server(fusion, decider) == packet->from;
+  default: return 1;
+  }
 }
 
 tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet)
 {
   struct shards *shards = &fusion->served->shards;
-  struct tt_server_action action;
   tuttiResult_t result = tuttiSuccess;
-  if (shards->server && packet->head.kind == CONTRIBUTION) result = contribution_take(fusion, packet);
-  else {
-    if (shards->server) result = word_take(fusion, packet);
+  if (packet->head.kind == CONTRIBUTION) {
+    struct share *share = &shards->shares[packet->head.share];
+    result = contribution_take(fusion, share, packet);
+    return result == tuttiSuccess ? actions_take(fusion, share) : result;
+  }
+  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
+    struct share *share = &shards->shares[rank];
+    if (!share->server) continue;
+    result = word_take(fusion, share, packet);
+    if (result == tuttiSuccess) result = actions_take(fusion, share);
+  }
+  tt_packet_drop(packet);
+  return result;
+}
+
+/* ---- another epoch ---- */
+
+uint64_t tt_shards_least(const struct tuttiFusion *fusion)
+{
+  const struct shards *shards = &fusion->served->shards;
+  uint64_t least = 0;
+  for (int rank = 0; rank < fusion->config.nranks; rank++) {
+    const struct share *share = &shards->shares[rank];
+    for (int k = 0; k < share->nshards; k++) {
+      uint64_t its = share->versions[k] - share->goes_back[k];
+      if (its > least) least = its;
+    }
+  }
+  return least;
+}
+
+/* The weights of the cut; other planes stay if they are here, else they begin as zeros. */
+static void cut_copy(struct tuttiFusion *fusion, struct share *share, int shard, int is_new)
+{
+  const struct member *member = &fusion->served->member;
+  const struct config *config = &fusion->config;
+  int tensor = share->tensors[shard];
+  const struct masters *owned = &fusion->coding.owned[tensor];
+  const struct tt_fusion_share its = tt_fusion_share(fusion, tensor, share->rank);
+  size_t words = (size_t)fusion->served->nwords;
+  const float *weights = member->cut.weights + member->places[tensor];
+  uint64_t n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(config, &its, &first)) > 0; first += its.unit) {
+    memcpy(owned->planes[0] + first, weights + first, n * sizeof *weights);
+    for (int p = 1; p < config->rule.planes && is_new; p++) memset(owned->planes[p] + first, 0, n * sizeof *weights);
+  }
+  memcpy(share->sets + 2 * (size_t)shard * words, member->cut.set, words * sizeof *share->sets);
+  share->goes_back[shard] = 0;
+}
+
+static tuttiResult_t version_send(struct tuttiFusion *fusion, const struct share *share,
+                                  const struct tt_takeover_order *order)
+{
+  const struct served *served = fusion->served;
+  tuttiResult_t result = tuttiSuccess;
+  for (int k = 0; k < share->nshards && result == tuttiSuccess; k++) {
+    struct packet *packet = weights_make(fusion, share, k);
+    if (!packet) return tuttiSystemError;
+    for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
+      if (!served->left[rank] && !tt_set_has(order->holders, rank)) result = tt_packet_post(fusion, packet, rank);
     tt_packet_drop(packet);
   }
-  while (result == tuttiSuccess && shards->server && tt_server_next(shards->server, &action))
-    result = act(fusion, &action);
   return result;
+}
+
+tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int its, const struct tt_takeover_order *order)
+{
+  struct shards *shards = &fusion->served->shards;
+  struct share *share = &shards->shares[its];
+  int is_new = !share->server, is_of_dead = tt_set_has(order->dead, its);
+  pthread_mutex_lock(&shards->planes);
+  tuttiResult_t result = is_new ? share_make(fusion, share, order->version) : tuttiSuccess;
+  held_drop(share);
+  for (int k = 0; k < share->nshards && result == tuttiSuccess; k++) {
+    if (share->goes_back[k] && share->versions[k] == order->version + 1) before_copy(fusion, share, k, 1);
+    if (is_of_dead) cut_copy(fusion, share, k, is_new);
+    share->versions[k] = order->version;
+  }
+  pthread_mutex_unlock(&shards->planes);
+  if (result == tuttiSuccess && !is_new) result = server_make(fusion, share, order->version);
+  return result == tuttiSuccess ? version_send(fusion, share, order) : result;
 }

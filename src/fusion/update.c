@@ -10,7 +10,7 @@
 
 #include "base/scan.h"
 #include "comm/coded.h"
-#include "fusion/private.h"
+#include "fusion/served_private.h"
 #include "reduce/fpenv.h"
 
 #define NONE "none"
@@ -217,23 +217,28 @@ struct tt_fusion_share tt_fusion_share(const struct tuttiFusion *fusion, int ind
       rank, tensor->turn, tt_fusion_owned_unit(&fusion->config, &fusion->coding.tensors[index], tensor), tensor->count};
 }
 
-/* Copies the elements that this rank owns. */
+/* Copies the elements that this rank owns, and those of dead ranks that it serves. */
 static void shares_copy(const struct tuttiFusion *fusion, int index, float *to, const float *from)
 {
   const struct config *config = &fusion->config;
-  const struct tt_fusion_share share = tt_fusion_share(fusion, index, config->rank);
-  uint64_t n;
-  for (uint64_t first = 0; (n = tt_fusion_share_next(config, &share, &first)) > 0; first += share.unit)
-    memcpy(to + first, from + first, n * sizeof *to);
+  for (int rank = 0; rank < config->nranks; rank++) {
+    if (rank != config->rank && !tt_fusion_serves(fusion, rank)) continue;
+    const struct tt_fusion_share share = tt_fusion_share(fusion, index, rank);
+    uint64_t n;
+    for (uint64_t first = 0; (n = tt_fusion_share_next(config, &share, &first)) > 0; first += share.unit)
+      memcpy(to + first, from + first, n * sizeof *to);
+  }
 }
 
-void tt_fusion_owned_copy(const struct tuttiFusion *fusion, const struct tt_fusion_state *state)
+void tt_fusion_owned_copy(struct tuttiFusion *fusion, const struct tt_fusion_state *state)
 {
   struct masters *owned = &fusion->coding.owned[state->tensor];
   if (!state->sets) memset(state->data, 0, state->count * sizeof *state->data);
   if (state->sets) shares_copy(fusion, state->tensor, owned->planes[state->plane], state->data);
   else shares_copy(fusion, state->tensor, state->data, owned->planes[state->plane]);
-  if (state->sets && state->plane == 0) owned->is_given = 1;
+  if (!state->sets || state->plane) return;
+  owned->is_given = 1;
+  if (fusion->served) tt_cut_given(fusion, state->tensor, state->data);
 }
 
 /* Each element is in one rank's plane, and is zeros in those of the others: a sum of whole numbers keeps its bits. */

@@ -109,6 +109,7 @@ static tuttiResult_t memory_get(struct tt_server *server)
   for (size_t k = 0; k < 5; k++) *sets[k] = server->sets + k * words;
   for (size_t k = 0; k < s; k++)
     server->shards[k] = (struct shard){.index = (int)k,
+                                       .version = server->spec.version,
                                        .kept = server->kept + k * room,
                                        .clocks = server->numbers + k * n,
                                        .waiting = server->sets + (5 + 2 * k) * words,
@@ -133,6 +134,7 @@ tuttiResult_t tt_server_create(struct tt_server **out, const struct tt_server_sp
   server->spec.urgency = urgency;
   server->nwords = (spec->nranks + WORD_BITS - 1) / WORD_BITS;
   server->by_decision = spec->kind == TT_SERVER_SYNCHRONOUS && spec->quorum < spec->nranks;
+  server->step = server->decider.step = spec->version;
   result = memory_get(server);
   if (result == tuttiSuccess) *out = server;
   else tt_server_destroy(server);

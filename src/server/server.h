@@ -38,7 +38,8 @@
  *   - as long as enough ranks live the shards of all live servers are updated: synchronous: `quorum` of them, else one.
  *     When too many are dead, that is said at once;
  *   - of the updates that are due, that of the most urgent shard is taken first.
- * A server that dies ends the job: another one cannot take its shards over yet.
+ * With a decider the shards of a server that dies are taken over (takeover.h); with the other rules its death ends the
+ * job.
  *
  * Nothing here reads a clock or moves a byte. One thread at a time. */
 #ifndef TT_SERVER_H
@@ -59,6 +60,7 @@ struct tt_server_spec {
   int nranks;            /* that contribute */
   int quorum;            /* synchronous, softsync: 1 .. nranks. Others: 1 */
   uint64_t staleness;    /* asgd, softsync, gossip: in updates; ssp: in steps. Others: 0 */
+  uint64_t version;      /* that all shards have at first; with a decider it is the first step */
   int nservers;
   int is_decider;        /* 1: this server decides; with a synchronous quorum < nranks exactly one server does */
   uint64_t grace_ns;     /* so long the decider waits for more contributions than the quorum */

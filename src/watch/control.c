@@ -51,7 +51,7 @@ void tt_control_tell(struct tt_watch *watch)
     tell_gone(watch, rank);
     tell_lost(watch, rank);
   }
-  if (!atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  if (!atomic_load_explicit(&watch->failed, memory_order_relaxed) || tt_is_excluded(watch)) return;
   struct tt_frame frame = {.type = TT_FRAME_RECORD, .rank = watch->failure.detector};
   frame.record = watch->failure;
   for (int i = 0; i < control->nlinks; i++) {

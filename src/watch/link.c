@@ -99,6 +99,7 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
 static void take_record(struct tt_control_link *link, const struct tt_frame *frame)
 {
   link->record_told = 1; /* the peer need not get the record back */
+  if (tt_spares(link->watch) && tt_is_lost(link->watch, frame->record.detector)) return; /* the others go on */
   if (tt_record_set(link->watch, &frame->record))
     tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", frame->record.detector,
            frame->record.sentence);
@@ -135,7 +136,7 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
     tt_control_pass(watch, frame->rank, frame->stamp);
     return 1;
   case TT_FRAME_LOST:
-    if (frame->rank != watch->rank) tt_page_lose(&watch->page, frame->rank, frame->lost);
+    if (frame->rank != watch->rank || tt_spares(watch)) tt_page_lose(&watch->page, frame->rank, frame->lost);
     tt_control_tell(watch);
     return 1;
   case TT_FRAME_NOTICE:

@@ -63,6 +63,7 @@ int tt_watch_lost(struct tt_watch *watch, int *ranks, int size)
 enum tt_left tt_watch_left(const struct tt_watch *watch, int rank)
 {
   uint64_t gone = watch->own ? tt_page_gone(&watch->page, rank) : 0;
+  if (tt_spares(watch) && tt_is_lost(watch, rank)) return TT_LEFT_LOST;
   if (!gone) return TT_LEFT_NOT;
   return tt_gone_aborted(gone) ? TT_LEFT_ABORTED : TT_LEFT_DONE;
 }
@@ -74,6 +75,11 @@ int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
   for (int i = 0; watch->own && i < n; i++) dead |= tt_heartbeat_look(watch, ranks[i]);
   tt_service_unlock();
   return dead;
+}
+
+void tt_watch_spare(struct tt_watch *watch)
+{
+  atomic_store(&watch->spares, 1);
 }
 
 /* ---- notices ---- */

@@ -63,6 +63,7 @@ struct tt_watch {
   struct tt_listener *ip_listener, *local_listener;
   char label[96];
   int is_second;
+  _Atomic int spares;    /* 1: lost ranks are no failure */
   struct tt_life_limits limits;
   uint64_t late_warn_ns, timeout_ns, deadline_ns;
 
@@ -104,6 +105,9 @@ int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
  * first watch over these ranks. */
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
+/* Fails this rank alone if the others go on without it. */
+void tt_record_exclude(struct tt_watch *watch);
+
 /* Takes over the record of the status page if there is one. */
 void tt_record_adopt(struct tt_watch *watch);
 
@@ -127,6 +131,17 @@ void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice);
 static inline int tt_is_lost(const struct tt_watch *watch, int rank)
 {
   return watch->own && tt_page_lost(&watch->page, rank) != 0;
+}
+
+static inline int tt_spares(const struct tt_watch *watch)
+{
+  return atomic_load_explicit(&watch->spares, memory_order_relaxed);
+}
+
+/* 1: the others go on without this rank. */
+static inline int tt_is_excluded(const struct tt_watch *watch)
+{
+  return tt_spares(watch) && tt_is_lost(watch, watch->rank);
 }
 
 /* The slot of a rank of this host. */

@@ -34,8 +34,20 @@ static void learned_log(const struct tt_failure *failure)
   tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", failure->detector, failure->sentence);
 }
 
+void tt_record_exclude(struct tt_watch *watch)
+{
+  char rank[TT_RANK_TEXT_BYTES];
+  if (has_failed(watch) || !tt_is_excluded(watch)) return;
+  struct tt_failure failure = {.code = tuttiRemoteError, .culprit = watch->rank, .detector = watch->rank};
+  snprintf(failure.sentence, sizeof failure.sentence, "%s was taken for dead, and the others go on without it (%s)",
+           tt_watch_rank_text(watch, watch->rank, rank, sizeof rank), watch->label);
+  settle(watch, &failure);
+  tt_log(TT_LOG_WARN, "%s", failure.sentence);
+}
+
 int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
 {
+  tt_record_exclude(watch);
   if (has_failed(watch)) return 0;
   struct tt_failure counts = *failure;
   int own = 1;
@@ -79,6 +91,10 @@ static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, c
 
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
 {
+  if (tt_spares(watch) && culprit != watch->rank) {
+    tt_log(TT_LOG_INFO, "%s (%s)", sentence, watch->label);
+    return;
+  }
   record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = tt_current_op(watch)}, sentence,
          watch->is_second ? TT_LOG_INFO : TT_LOG_WARN, 0);
 }
@@ -125,6 +141,13 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
   if (now - since < TT_GRACE_NS) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
   tt_lost_text(watch, peer, how, text);
+  if (tt_spares(watch)) {
+    tt_log(TT_LOG_INFO, "%s (%s)", text, watch->label);
+    tt_service_lock();
+    tt_lost_set(watch, peer, TT_LOST_CONNECTION);
+    tt_service_unlock();
+    return tuttiInProgress;
+  }
   return record(watch, (struct tt_failure){.code = tuttiRemoteError, .culprit = peer, .op = op}, text, TT_LOG_WARN,
                 TT_LOST_CONNECTION);
 }

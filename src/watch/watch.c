@@ -136,6 +136,7 @@ static void tick(struct tt_timer *timer)
 {
   struct tt_watch *watch = tt_watch_of_timer(timer);
   advance_clock(watch);
+  tt_record_exclude(watch);
   tt_record_adopt(watch);
   tt_heartbeat_tick(watch);
   tt_control_tick(watch);

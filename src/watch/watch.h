@@ -166,11 +166,17 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
  * are. Any thread. */
 int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
 
+/* From now on the loss of a rank (it died, was stopped for too long, or could not be reached) is no failure: the caller
+ * looks for lost ranks, and goes on or fails. It runs no more collectives, which would wait for them. A rank that the
+ * others take for lost fails by itself, and tells nobody. Any thread. */
+void tt_watch_spare(struct tt_watch *watch);
+
 /* Whether a rank has said farewell; what it had sent before that may still be on its way. Any thread; no lock. */
 enum tt_left {
   TT_LEFT_NOT,
   TT_LEFT_DONE,    /* in good order */
   TT_LEFT_ABORTED,
+  TT_LEFT_LOST,    /* after tt_watch_spare: it is lost */
 };
 enum tt_left tt_watch_left(const struct tt_watch *watch, int rank);
 

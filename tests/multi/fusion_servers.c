@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tagged_ranks.h"
 #include "update_ranks.h"
 
 #include <setjmp.h>
@@ -69,107 +70,11 @@ static void a_quorum_of_all_has_the_bits_of_no_servers(void **state)
       assert_int_equal(run_fusion(ranks_transports(t), nranks, bits_body, NULL), 0);
 }
 
-/* ---- tagged values ---- */
-
-/* The first and the last tensor have elements of all ranks, and a period of TAGS elements. */
-#define TAGS 24
-static const tuttiFusionTensor_t tagged[] = {
-    {"first", 5000, tuttiFloat32}, {"few", 3, tuttiFloat32}, {"none", 0, tuttiFloat32}, {"last", 4097, tuttiFloat32}};
-enum { TAGGED = sizeof tagged / sizeof *tagged };
-
-/* The state of a rank of this process. */
-struct job {
-  int quorum, staleness, steps;
-  uint64_t wrong; /* pieces of updates that were not as they have to be */
-  struct gradients g;
-  tuttiFusion_t fusion;
-  tuttiFusionInfo_t info;
-};
-
-static int bits_of(float value)
-{
-  return __builtin_popcount((unsigned)value);
-}
-
-static tuttiResult_t add(void *context, const tuttiFusionShard_t *shard)
-{
-  struct job *job = context;
-  for (size_t i = 0; i < shard->count; i++) {
-    float g = shard->gradient[i];
-    if (!job->staleness) { /* of one step alone, and of so many ranks */
-      int is_its = (shard->first + i) % TAGS + 1 == shard->step;
-      job->wrong += is_its ? bits_of(g) != job->quorum : g != 0;
-    }
-    shard->planes[0][i] += g;
-  }
-  job->wrong += job->quorum && shard->staleness > job->staleness;
-  return tuttiSuccess;
-}
-
-static const float zeros[5000];
-
-static int job_begin(const struct ranks *self, struct job *job, tuttiComm_t comm)
-{
-  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-  config.update = "function";
-  config.function = add;
-  config.context = job;
-  config.quorum = job->quorum;
-  config.staleness = job->staleness;
-  job->info.size = sizeof job->info;
-  RANKS_CHECK(tuttiFusionCreate(&job->fusion, comm, tagged, TAGGED, &config) == tuttiSuccess);
-  RANKS_CHECK(gradients_make(&job->g, tagged, TAGGED, 64, 0));
-  return 0;
-}
-
-static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
-{
-  RANKS_CHECK(job_begin(self, job, comm) == 0);
-  for (int t = 0; t < TAGGED; t++)
-    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, (float *)(uintptr_t)zeros, tagged[t].count, 1) == tuttiSuccess);
-  return 0;
-}
-
-/* A step that contributes `value` to every element with this tag. */
-static int job_step(const struct ranks *self, struct job *job, int tag, float value)
-{
-  for (int t = TAGGED - 1; t >= 0; t--) {
-    for (size_t e = 0; e < tagged[t].count; e++) {
-      float its = (int)(e % TAGS) == tag ? value : 0;
-      memcpy(job->g.in + job->g.at[t] + e * sizeof its, &its, sizeof its);
-    }
-    RANKS_CHECK(gradient_push(job->fusion, &job->g, t, NULL) == tuttiSuccess);
-  }
-  RANKS_CHECK(tuttiFusionWaitAll(job->fusion) == tuttiSuccess);
-  RANKS_CHECK(tuttiFusionGetInfo(job->fusion, &job->info) == tuttiSuccess);
-  RANKS_CHECK(gaps_check(self, &job->g) == 0);
-  return 0;
-}
-
-static float weight_of(const struct job *job, int t, size_t e)
-{
-  float value;
-  memcpy(&value, job->g.out + job->g.at[t] + e * sizeof value, sizeof value);
-  return value;
-}
-
 /* ---- backup workers ---- */
 
 struct shared {
   _Atomic uint64_t updates; /* that rank 0 has seen */
 };
-
-/* All elements with a tag have the same contributors: of a step that is over the quorum, else nobody. */
-static int sets_check(const struct ranks *self, const struct job *job)
-{
-  for (int t = 0; t < TAGGED; t++)
-    for (size_t e = 0; e < tagged[t].count; e++) {
-      float value = weight_of(job, t, e);
-      RANKS_CHECK(value == weight_of(job, 0, e % TAGS));
-      RANKS_CHECK(bits_of(value) == (e % TAGS < job->info.updates ? job->quorum : 0));
-    }
-  return 0;
-}
 
 /* The last rank begins when the others have ended half of the steps, which they can do without it, and is slow then. */
 static int backup_body(const struct ranks *self)

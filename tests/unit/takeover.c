@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deaths of ranks that serve, simulated by seed: ranks that contribute and serve shards (the real servers), links that
+ * take drawn times and lose what a dead rank had sent, deaths at any time, also while others are dealt with, that ranks
+ * hear of one after the other. A shard's weights are the list of those that contributed to each of its steps, so what
+ * takeover.h promises is read from the weights.
+ * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
+ * Labels: serial, planner. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/priority.h"
+#include "chance.h"
+#include "server/server.h"
+#include "server/takeover.h"
+#include "slow.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define RANKS 7
+#define SHARDS 2      /* of a share, at most */
+#define STEPS 6
+#define NOTES 400000 /* more of them, and there is no end */
+
+static uint64_t first_seed = 1;
+static int nseeds = IS_SLOW ? 100 : 1000;
+
+/* A shard as it is after some updates: the contributors to each of them. */
+struct weights {
+  uint64_t version, sets[STEPS];
+};
+
+enum what { COMPUTED, DIES, HEARS, CONTRIBUTES, HOLDS, DECIDES, ANSWERS, REPORTS, ORDERS }; /* three are a rank's own */
+
+struct note {
+  enum what what;
+  int from, to, epoch, share, shard, rank; /* rank: HEARS: the dead one; HOLDS: the contributor */
+  uint64_t step, set, dead, holders, least;
+  struct weights weights;
+  struct note *next;
+};
+
+/* The weights of one version, of all shares; some are missing still. */
+struct cut {
+  uint64_t version;
+  int nleft;
+  struct weights weights[RANKS][SHARDS];
+};
+
+struct share {
+  struct tt_server *server; /* NULL: another rank serves it */
+  struct weights now[SHARDS], before[SHARDS]; /* before: the last update; version UINT64_MAX: there is none to forget */
+};
+
+struct rank {
+  int is_dead, is_over, is_busy, slowness;
+  uint64_t step;          /* version of the weights that its last step gave */
+  int has_sent;           /* it has contributed to the step since then */
+  uint64_t hears;         /* deaths that it has heard of */
+  struct tt_takeover *takeover;
+  struct cut cut, next;
+  struct share shares[RANKS];
+  struct note *later;     /* of an epoch that has not begun here */
+  int is_cut_off[RANKS];  /* what had not arrived there when it died is lost */
+};
+
+static struct world {
+  uint64_t seed, chance, now, order, dead, far; /* far: ranks to which links are slow */
+  int nranks, quorum, nshards, may_lose;
+  struct rank ranks[RANKS];
+  struct tt_priority_queue notes;
+  uint64_t free_at[RANKS][RANKS]; /* links keep the order */
+  int ndoomed, nlost;
+} w;
+
+#define CHECK(condition, ...) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now); \
+      fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
+    } \
+  } while (0)
+
+static int has(uint64_t set, int rank)
+{
+  return (int)(set >> rank & 1);
+}
+
+/* ---- time and links ---- */
+
+static struct note *copy_of(const struct note *note)
+{
+  struct note *copy = malloc(sizeof *copy);
+  *copy = *note;
+  return copy;
+}
+
+static void note_at(uint64_t time, const struct note *note)
+{
+  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
+  tt_priority_push(&w.notes, time, w.order++, copy_of(note));
+}
+
+/* Sends a note of the sender's epoch. */
+static void send(int from, int to, struct note note)
+{
+  uint64_t *free_at = &w.free_at[from][to], at = w.now + (from == to ? 0 : 1 + below(&w.chance, 40));
+  if (from != to && below(&w.chance, 20) == 0) at += 300;
+  if (from != to && has(w.far, to)) at += 500;
+  note.from = from;
+  note.to = to;
+  note.epoch = tt_takeover_epoch(w.ranks[from].takeover);
+  *free_at = at > *free_at ? at : *free_at;
+  note_at(*free_at, &note);
+}
+
+/* ---- members ---- */
+
+static void rank_go_on(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  if (rank->is_busy || rank->is_dead || rank->is_over || rank->has_sent || rank->step == STEPS) return;
+  rank->is_busy = 1;
+  note_at(w.now + 1 + below(&w.chance, 60) * (uint64_t)rank->slowness, &(struct note){.what = COMPUTED, .to = r});
+}
+
+static void contribute(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  if (!rank->has_sent || rank->cut.version > rank->step) return;
+  for (int share = 0; share < w.nranks; share++)
+    for (int shard = 0; shard < w.nshards; shard++)
+      send(r, tt_takeover_owner(rank->takeover, share),
+           (struct note){.what = CONTRIBUTES, .share = share, .shard = shard, .step = rank->step});
+}
+
+/* A step ends with the newest weights; those who come late skip some. */
+static void step_look(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  if (!rank->has_sent || rank->cut.version == rank->step) return;
+  rank->step = rank->cut.version;
+  rank->has_sent = 0;
+  rank_go_on(r);
+}
+
+static void cut_begin(struct rank *rank, uint64_t version)
+{
+  rank->next.version = version;
+  rank->next.nleft = w.nranks * w.nshards;
+}
+
+/* All shards of one version are there: they have the same contributors, and the same as before. */
+static void cut_check(int r, const struct cut *old, const struct cut *cut)
+{
+  const struct weights *first = &cut->weights[0][0];
+  for (uint64_t s = 0; s < cut->version; s++) {
+    CHECK(__builtin_popcountll(first->sets[s]) >= w.quorum, "step %llu has too few", (unsigned long long)s);
+    CHECK(s >= old->version || first->sets[s] == old->weights[0][0].sets[s], "rank %d: step %llu has changed", r,
+          (unsigned long long)s);
+    for (int share = 0; share < w.nranks; share++)
+      for (int shard = 0; shard < w.nshards; shard++)
+        CHECK(cut->weights[share][shard].sets[s] == first->sets[s], "rank %d: share %d has others in step %llu", r,
+              share, (unsigned long long)s);
+  }
+}
+
+static void weights_take(struct rank *rank, const struct note *note)
+{
+  struct cut *next = &rank->next;
+  if (note->weights.version != next->version) { /* of a later one: it comes again */
+    CHECK(note->weights.version > next->version, "older weights come");
+    struct note *kept = copy_of(note);
+    kept->next = rank->later;
+    rank->later = kept;
+    return;
+  }
+  next->weights[note->share][note->shard] = note->weights;
+  if (--next->nleft) return;
+  cut_check((int)(rank - w.ranks), &rank->cut, next);
+  rank->cut = *next;
+  cut_begin(rank, rank->cut.version + 1);
+  step_look((int)(rank - w.ranks));
+}
+
+/* ---- servers ---- */
+
+static int decider_of(const struct rank *rank)
+{
+  return tt_takeover_owner(rank->takeover, 0);
+}
+
+static uint64_t tag_of(int epoch, const struct tt_counted *counted)
+{
+  return ((uint64_t)epoch * STEPS + counted->step) * RANKS + (uint64_t)counted->rank + 1;
+}
+
+static void update(int r, struct share *share, const struct tt_server_action *action)
+{
+  struct weights *now = &share->now[action->shard];
+  uint64_t set = 0;
+  CHECK(action->version == now->version + 1, "version %llu", (unsigned long long)action->version);
+  for (int k = 0; k < action->ncounted; k++) {
+    const struct tt_counted *counted = &action->counted[k];
+    CHECK(counted->step == now->version, "step %llu counts in another", (unsigned long long)counted->step);
+    CHECK(counted->tag == tag_of(tt_takeover_epoch(w.ranks[r].takeover), counted), "one of another epoch counts");
+    set |= (uint64_t)1 << counted->rank;
+  }
+  share->before[action->shard] = *now;
+  now->sets[now->version++] = set;
+}
+
+static void answer(int r, int share, int shard, int to)
+{
+  struct note note = {.what = ANSWERS, .share = share, .shard = shard,
+                      .weights = w.ranks[r].shares[share].now[shard]};
+  send(r, to, note);
+}
+
+static void act(int r, int s, const struct tt_server_action *action)
+{
+  struct rank *rank = &w.ranks[r];
+  struct share *share = &rank->shares[s];
+  int is_of_step = action->act == TT_HELD || action->act == TT_DECIDE;
+  CHECK(!is_of_step || action->step >= share->now[0].version, "step %llu again", (unsigned long long)action->step);
+  if (action->act == TT_UPDATE) update(r, share, action);
+  else if (action->act == TT_ANSWER)
+    for (int to = 0; to < w.nranks; to++) answer(r, s, action->shard, to);
+  else if (action->act == TT_HELD)
+    send(r, decider_of(rank), (struct note){.what = HOLDS, .share = s, .rank = action->rank, .step = action->step});
+  else if (action->act == TT_DECIDE)
+    for (int share_to = 0; share_to < w.nranks; share_to++)
+      send(r, tt_takeover_owner(rank->takeover, share_to),
+           (struct note){.what = DECIDES, .share = share_to, .step = action->step, .set = action->set[0]});
+}
+
+static void server_acts(int r, int share)
+{
+  struct tt_server_action action;
+  while (tt_server_next(w.ranks[r].shares[share].server, &action)) act(r, share, &action);
+}
+
+static void server_make(int r, int s, uint64_t version, uint64_t dead)
+{
+  static const int32_t urgency[SHARDS] = {0, 1};
+  struct rank *rank = &w.ranks[r];
+  struct tt_server_spec spec = {.kind = TT_SERVER_SYNCHRONOUS, .nranks = w.nranks, .quorum = w.quorum,
+                                .version = version, .nservers = w.nranks, .is_decider = s == 0,
+                                .nshards = w.nshards, .urgency = urgency};
+  tt_server_destroy(rank->shares[s].server);
+  rank->shares[s].server = NULL;
+  assert_int_equal(tt_server_create(&rank->shares[s].server, &spec), tuttiSuccess);
+  for (int q = 0; q < w.nranks; q++)
+    if (has(dead, q)) tt_server_died(rank->shares[s].server, q);
+}
+
+static void served_take(struct rank *rank, const struct note *note)
+{
+  int s = note->what == HOLDS ? 0 : note->share; /* the decider's */
+  struct share *share = &rank->shares[s];
+  CHECK(share->server, "rank %d does not serve share %d", note->to, s);
+  if (note->what == CONTRIBUTES) {
+    struct tt_counted counted = {.rank = note->from, .step = note->step};
+    enum tt_server_verdict verdict = tt_server_contribute(
+        share->server, &(struct tt_contribution){note->from, note->shard, note->step, note->step,
+                                                 tag_of(note->epoch, &counted)});
+    CHECK(verdict == TT_KEPT || verdict == TT_LATE, "verdict %d", (int)verdict);
+  } else if (note->what == HOLDS)
+    CHECK(tt_server_held(share->server, note->share, note->rank, note->step), "HELD is not taken");
+  else CHECK(tt_server_decided(share->server, note->step, &note->set), "the decision is not taken");
+  server_acts((int)(rank - w.ranks), s);
+}
+
+/* ---- deaths ---- */
+
+static uint64_t least_of(const struct rank *rank)
+{
+  uint64_t least = 0;
+  for (int s = 0; s < w.nranks; s++)
+    for (int k = 0; rank->shares[s].server && k < w.nshards; k++) {
+      int goes_back = rank->shares[s].before[k].version != UINT64_MAX;
+      uint64_t its = rank->shares[s].now[k].version - (uint64_t)goes_back;
+      if (its > least) least = its;
+    }
+  return least;
+}
+
+static void share_begin(int r, int s, const struct tt_takeover_order *order)
+{
+  struct rank *rank = &w.ranks[r];
+  struct share *share = &rank->shares[s];
+  for (int k = 0; k < w.nshards; k++) {
+    struct weights *now = &share->now[k];
+    if (has(order->dead[0], s)) {
+      CHECK(rank->cut.version == order->version, "rank %d takes over what it does not hold", r);
+      *now = rank->cut.weights[s][k];
+      share->before[k].version = UINT64_MAX;
+    } else if (now->version != order->version) {
+      CHECK(share->before[k].version == order->version, "share %d cannot go back to %llu", s,
+            (unsigned long long)order->version);
+      *now = share->before[k];
+      share->before[k].version = UINT64_MAX;
+    }
+    CHECK(now->version == order->version, "share %d has another version", s);
+  }
+  server_make(r, s, order->version, order->dead[0]);
+  for (int to = 0; to < w.nranks; to++)
+    for (int k = 0; k < w.nshards; k++)
+      if (!has(order->dead[0], to) && !has(order->holders[0], to)) answer(r, s, k, to);
+}
+
+static void deliver(const struct note *note);
+
+static void epoch_begin(int r, const struct tt_takeover_order *order)
+{
+  struct rank *rank = &w.ranks[r];
+  struct note *later = rank->later;
+  CHECK(rank->cut.version <= order->version, "rank %d has seen more", r);
+  CHECK(has(order->holders[0], r) == (rank->cut.version == order->version), "rank %d holds it, or not", r);
+  rank->later = NULL;
+  cut_begin(rank, order->version + (uint64_t)has(order->holders[0], r));
+  for (int s = 0; s < w.nranks; s++) {
+    int owner = tt_takeover_owner(rank->takeover, s);
+    CHECK(!has(order->dead[0], owner), "share %d is served by rank %d, which is dead", s, owner);
+    if (owner == r) share_begin(r, s, order);
+    else {
+      tt_server_destroy(rank->shares[s].server);
+      rank->shares[s].server = NULL;
+    }
+  }
+  contribute(r);
+  for (struct note *next; later; later = next) {
+    next = later->next;
+    deliver(later);
+    free(later);
+  }
+}
+
+static void takeover_acts(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  struct tt_takeover_action action;
+  while (tt_takeover_next(rank->takeover, &action)) {
+    if (action.act == TT_BEGIN) epoch_begin(r, &action.order);
+    else if (action.act == TT_REPORT)
+      send(r, action.to, (struct note){.what = REPORTS, .dead = action.order.dead[0], .step = rank->cut.version,
+                                       .least = least_of(rank)});
+    else if (action.act == TT_ORDER)
+      send(r, action.to, (struct note){.what = ORDERS, .dead = action.order.dead[0],
+                                       .holders = action.order.holders[0], .step = action.order.version});
+    else {
+      int most = w.nranks - w.quorum, ndead = __builtin_popcountll(rank->hears);
+      CHECK(action.is_lost ? w.may_lose : ndead > most, "rank %d gives up with %d dead", r, ndead);
+      CHECK(action.order.dead[0] == rank->hears, "others are named");
+      CHECK(!rank->is_over, "it gives up twice");
+      rank->is_over = 1;
+      w.nlost += action.is_lost;
+      w.ndoomed++;
+    }
+  }
+}
+
+/* ---- notes ---- */
+
+/* What belongs to an epoch has an effect in it alone. */
+static void epoch_deliver(struct rank *rank, const struct note *note)
+{
+  int epoch = tt_takeover_epoch(rank->takeover);
+  if (note->epoch > epoch) {
+    struct note *kept = copy_of(note);
+    kept->next = rank->later;
+    rank->later = kept;
+    return;
+  }
+  if (note->epoch < epoch || tt_takeover_is_stopped(rank->takeover)) return;
+  if (note->what == ANSWERS) {
+    weights_take(rank, note);
+    struct note *later = rank->later; /* some may be of the next version */
+    rank->later = NULL;
+    for (struct note *next; later; later = next) {
+      next = later->next;
+      if (later->what == ANSWERS && later->epoch == epoch && later->weights.version > rank->next.version) {
+        later->next = rank->later;
+        rank->later = later;
+        continue;
+      }
+      epoch_deliver(rank, later);
+      free(later);
+    }
+    return;
+  }
+  served_take(rank, note);
+}
+
+static void deliver(const struct note *note)
+{
+  struct rank *rank = &w.ranks[note->to];
+  if (rank->is_dead || rank->is_over || w.ranks[note->from].is_cut_off[note->to]) return;
+  const struct tt_takeover_report report = {&note->dead, note->step, note->least};
+  const struct tt_takeover_order order = {&note->dead, &note->holders, note->step};
+  if (note->what == REPORTS) CHECK(tt_takeover_reported(rank->takeover, note->from, &report), "a report is refused");
+  else if (note->what == ORDERS) CHECK(tt_takeover_ordered(rank->takeover, note->from, &order), "an order is refused");
+  else epoch_deliver(rank, note);
+  takeover_acts(note->to);
+}
+
+static void rank_dies(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  if (rank->is_dead) return;
+  rank->is_dead = 1;
+  w.dead |= (uint64_t)1 << r;
+  for (int to = 0; to < w.nranks; to++) {
+    rank->is_cut_off[to] = (int)below(&w.chance, 2);
+    for (int twice = 0; to != r && twice <= (int)below(&w.chance, 2); twice++)
+      note_at(w.now + 1 + below(&w.chance, 400), &(struct note){.what = HEARS, .to = to, .rank = r});
+  }
+}
+
+static void happen(const struct note *note)
+{
+  struct rank *rank = &w.ranks[note->to];
+  if (note->what == DIES) rank_dies(note->to);
+  else if (note->what > HEARS) deliver(note);
+  else if (rank->is_dead || rank->is_over) return;
+  else if (note->what == COMPUTED) {
+    rank->is_busy = 0;
+    rank->has_sent = 1;
+    if (!tt_takeover_is_stopped(rank->takeover)) contribute(note->to); /* else when the epoch begins */
+    step_look(note->to);
+  } else {
+    rank->hears |= (uint64_t)1 << note->rank;
+    tt_takeover_died(rank->takeover, note->rank);
+    for (int s = 0; s < w.nranks; s++)
+      if (rank->shares[s].server) tt_server_died(rank->shares[s].server, note->rank);
+    takeover_acts(note->to);
+  }
+}
+
+/* ---- worlds ---- */
+
+static void world_make(uint64_t seed, int may_lose)
+{
+  memset(&w, 0, sizeof w);
+  w.seed = w.chance = seed;
+  w.may_lose = may_lose;
+  w.nranks = 2 + (int)below(&w.chance, RANKS - 1);
+  w.quorum = may_lose ? 1 + (int)below(&w.chance, (size_t)w.nranks / 2)
+                      : w.nranks / 2 + 1 + (int)below(&w.chance, (size_t)(w.nranks - w.nranks / 2));
+  w.nshards = 1 + (int)below(&w.chance, SHARDS);
+  size_t most = (size_t)(w.nranks - w.quorum), ndead = below(&w.chance, most + 1);
+  if (below(&w.chance, 4) == 0 && most + 1 < (size_t)w.nranks) ndead = most + 1;
+  if (below(&w.chance, 3) == 0) w.far = next(&w.chance);
+  uint64_t moment = below(&w.chance, 1500);
+  int is_burst = (int)below(&w.chance, 2), first = (int)below(&w.chance, (size_t)w.nranks);
+  for (int r = 0; r < w.nranks; r++) {
+    struct rank *rank = &w.ranks[r];
+    rank->slowness = below(&w.chance, 4) ? 1 : 20;
+    assert_int_equal(tt_takeover_create(&rank->takeover, w.nranks, r, (int)most), tuttiSuccess);
+    cut_begin(rank, 1);
+    for (int k = 0; k < SHARDS; k++) rank->shares[r].before[k].version = UINT64_MAX;
+    server_make(r, r, 0, 0);
+  }
+  for (int r = 0; r < w.nranks; r++) rank_go_on(r);
+  for (size_t k = 0; k < ndead; k++)
+    note_at(is_burst ? moment + below(&w.chance, 300) : below(&w.chance, 2500),
+            &(struct note){.what = DIES, .to = (first + (int)k) % w.nranks});
+}
+
+/* Nothing is under way any more: all live ranks have made their steps, and the same ones, or have given up. */
+static void end_check(void)
+{
+  const struct rank *other = NULL;
+  int is_over = __builtin_popcountll(w.dead) > w.nranks - w.quorum;
+  for (int r = 0; r < w.nranks; r++) {
+    const struct rank *rank = &w.ranks[r];
+    if (rank->is_dead) continue;
+    if (is_over || w.nlost) {
+      CHECK(rank->is_over || !is_over, "rank %d has not given up", r);
+      continue;
+    }
+    CHECK(rank->cut.version == STEPS && rank->step == STEPS, "rank %d waits in step %llu", r,
+          (unsigned long long)rank->step);
+    CHECK(!other || memcmp(other->cut.weights[0][0].sets, rank->cut.weights[0][0].sets,
+                           sizeof rank->cut.weights[0][0].sets) == 0, "rank %d has other weights", r);
+    other = rank;
+    for (int s = 0; s < w.nranks; s++)
+      CHECK(!rank->shares[s].server == (tt_takeover_owner(rank->takeover, s) != r), "share %d is served twice", s);
+  }
+}
+
+static void world_free(void)
+{
+  for (int r = 0; r < w.nranks; r++) {
+    struct rank *rank = &w.ranks[r];
+    for (int s = 0; s < w.nranks; s++) tt_server_destroy(rank->shares[s].server);
+    tt_takeover_destroy(rank->takeover);
+    for (struct note *note; (note = rank->later);) {
+      rank->later = note->next;
+      free(note);
+    }
+  }
+  tt_priority_free(&w.notes);
+}
+
+static int world_run(uint64_t seed, int may_lose)
+{
+  world_make(seed, may_lose);
+  for (struct note *note; (note = tt_priority_first(&w.notes));) {
+    w.now = w.notes.entries[0].urgency;
+    tt_priority_pop(&w.notes);
+    happen(note);
+    free(note);
+    CHECK(w.order < NOTES, "no end");
+  }
+  end_check();
+  int was_lost = w.nlost > 0;
+  world_free();
+  return was_lost;
+}
+
+/* ---- tests ---- */
+
+static void live_ranks_go_on_with_all_that_they_have_seen(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 0);
+}
+
+static void what_a_minority_has_done_is_kept_or_known_to_be_lost(void **state)
+{
+  int nlost = 0;
+  (void)state;
+  for (int k = 0; k < nseeds; k++) nlost += world_run(first_seed + (uint64_t)k, 1);
+  assert_true(nlost <= nseeds / 20); /* they would have to be far ahead */
+}
+
+static void wrong_words_change_nothing(void **state)
+{
+  struct tt_takeover *takeover, *none;
+  struct tt_takeover_action action;
+  uint64_t all = 7, one = 2, self = 1, beyond = 8;
+  (void)state;
+  assert_int_equal(tt_takeover_create(&none, 3, 3, 1), tuttiInvalidArgument);
+  assert_int_equal(tt_takeover_create(&none, 3, 0, 3), tuttiInvalidArgument);
+  assert_int_equal(tt_takeover_create(&takeover, 3, 0, 2), tuttiSuccess);
+  assert_int_equal(tt_takeover_reported(takeover, 3, &(struct tt_takeover_report){&one, 0, 0}), 0);
+  assert_int_equal(tt_takeover_reported(takeover, 1, &(struct tt_takeover_report){&one, 0, 0}), 0);
+  assert_int_equal(tt_takeover_reported(takeover, 2, &(struct tt_takeover_report){&beyond, 0, 0}), 0);
+  assert_int_equal(tt_takeover_ordered(takeover, 1, &(struct tt_takeover_order){&one, &self, 0}), 0);
+  assert_int_equal(tt_takeover_ordered(takeover, 2, &(struct tt_takeover_order){&one, &all, 0}), 0);
+  assert_int_equal(tt_takeover_ordered(takeover, 0, &(struct tt_takeover_order){&one, &beyond, 0}), 0);
+  assert_int_equal(tt_takeover_next(takeover, &action), 0);
+  assert_int_equal(tt_takeover_owner(takeover, 1), 1);
+  tt_takeover_destroy(takeover);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(live_ranks_go_on_with_all_that_they_have_seen),
+    cmocka_unit_test(what_a_minority_has_done_is_kept_or_known_to_be_lost),
+    cmocka_unit_test(wrong_words_change_nothing)};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
