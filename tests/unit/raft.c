@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The core of Raft, simulated by seed: replicas say words over links that lose them, take drawn times and are cut for a
+ * while; some entries and acknowledgements go without words, as with data; replicas die at any moment, also in the
+ * middle of telling others, and want to lead at drawn times, whether the leader lives or not. Each commit, on any
+ * replica, and each election is held against all that were seen before.
+ * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
+ * Labels: serial, planner. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/priority.h"
+#include "chance.h"
+#include "raft/raft.h"
+#include "slow.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define N TT_RAFT_REPLICAS
+#define STORM 2000  /* until then links lose words, and replicas die and campaign for no reason */
+#define END 4000
+#define TICK 40
+#define INDICES 2000
+#define TERMS 2000
+
+static uint64_t first_seed = 1;
+static int nseeds = IS_SLOW ? 100 : 2000;
+
+struct replica {
+  struct tt_raft raft;
+  int is_dead;
+  int most; /* words until it dies; -1: it does not */
+};
+
+enum what { TICKS, WORD, SHOWN, ACKED, DIES, CUT };
+
+struct note {
+  enum what what;
+  int from, to;
+  struct tt_raft_word word;
+};
+
+static struct world {
+  uint64_t seed, chance, now, order;
+  int n;
+  uint64_t values;            /* proposed so far */
+  uint64_t last, calm;        /* highest index that was committed; at the end of the storm */
+  uint64_t committed[INDICES]; /* values; 0: none yet */
+  int leaders[TERMS];         /* 1 + the leader of each term */
+  int side[N];                /* replicas of other sides are not heard */
+  struct replica replicas[N];
+  struct tt_priority_queue notes;
+} w;
+
+#define CHECK(holds, ...) \
+  do { \
+    if (!(holds)) { \
+      printf("seed %llu, ", (unsigned long long)w.seed); \
+      printf(__VA_ARGS__); \
+      printf("\n"); \
+      fail(); \
+    } \
+  } while (0)
+
+static void note_at(uint64_t time, struct note note)
+{
+  struct note *kept = malloc(sizeof *kept);
+  assert_non_null(kept);
+  *kept = note;
+  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
+  tt_priority_push(&w.notes, time, w.order++, kept);
+}
+
+/* The word, or some of it without the rest: what a leader shows, and what its follower has. */
+static struct note note_of(int from, int to)
+{
+  const struct tt_raft *raft = &w.replicas[from].raft;
+  struct note note = {.what = WORD, .from = from, .to = to, .word = raft->said};
+  int is_entry = raft->said.last.term == raft->said.term && raft->said.last.index && below(&w.chance, 3) == 0;
+  if (is_entry && raft->said.leads) note.what = SHOWN;
+  else if (is_entry && tt_raft_leader(raft) == to) note.what = ACKED;
+  return note;
+}
+
+/* In any order, so that those that a dying one tells are any. */
+static void tell_all(int from)
+{
+  struct replica *replica = &w.replicas[from];
+  int first = (int)below(&w.chance, (size_t)w.n), is_storm = w.now < STORM;
+  for (int k = 0; k < w.n && !replica->is_dead; k++) {
+    int to = (first + k) % w.n;
+    if (to == from) continue;
+    if (replica->most >= 0 && replica->most-- == 0) replica->is_dead = 1;
+    if (replica->is_dead || (is_storm && below(&w.chance, 5) == 0)) continue;
+    uint64_t takes = 1 + below(&w.chance, is_storm && below(&w.chance, 8) == 0 ? 400 : 20);
+    note_at(w.now + takes, note_of(from, to));
+  }
+}
+
+static void committed_check(int r)
+{
+  const struct tt_raft_entry *last = &w.replicas[r].raft.said.last;
+  uint64_t *value = &w.committed[last->index % INDICES];
+  CHECK(last->index && last->index < INDICES && last->value, "replica %d commits nothing at %d", r, (int)last->index);
+  CHECK(!*value || *value == last->value, "index %d has value %d on replica %d, and %d elsewhere", (int)last->index,
+        (int)last->value, r, (int)*value);
+  CHECK(last->index == 1 || w.committed[last->index - 1], "index %d is committed before the one before it",
+        (int)last->index);
+  *value = last->value;
+  if (last->index > w.last) w.last = last->index;
+}
+
+static void win_check(int r)
+{
+  const struct tt_raft_word *said = &w.replicas[r].raft.said;
+  CHECK(said->term < TERMS, "term %d", (int)said->term);
+  CHECK(!w.leaders[said->term], "term %d has leaders %d and %d", (int)said->term, w.leaders[said->term] - 1, r);
+  w.leaders[said->term] = 1 + r;
+  CHECK(said->last.index >= w.last, "leader %d has %d entries, and %d were committed", r, (int)said->last.index,
+        (int)w.last);
+  CHECK(said->last.index != w.last || !w.last || w.committed[w.last] == said->last.value,
+        "leader %d has another value at %d than was committed", r, (int)w.last);
+}
+
+static void actions_take(int r)
+{
+  struct replica *replica = &w.replicas[r];
+  for (enum tt_raft_act act; !replica->is_dead && (act = tt_raft_next(&replica->raft)) != TT_RAFT_NOTHING;) {
+    if (act == TT_RAFT_SAY) tell_all(r);
+    else if (act == TT_RAFT_WINS) win_check(r);
+    else committed_check(r);
+  }
+}
+
+/* Says its word again, and does what its caller would. */
+static void tick(int r)
+{
+  struct replica *replica = &w.replicas[r];
+  int leader = tt_raft_leader(&replica->raft), is_storm = w.now < STORM;
+  int wants = leader < 0 || w.replicas[leader].is_dead ? below(&w.chance, 4) == 0
+                                                        : is_storm && below(&w.chance, 30) == 0;
+  if (wants) tt_raft_campaign(&replica->raft);
+  else if (tt_raft_propose(&replica->raft, w.values + 1)) w.values++;
+  else if (replica->raft.said.number) tell_all(r);
+  actions_take(r);
+  if (w.now < END) note_at(w.now + TICK / 2 + below(&w.chance, TICK), (struct note){.what = TICKS, .to = r});
+}
+
+static void happen(const struct note *note)
+{
+  struct replica *replica = &w.replicas[note->to];
+  if (!w.calm && w.now >= STORM) {
+    w.calm = 1 + w.last;
+    memset(w.side, 0, sizeof w.side);
+  }
+  if (replica->is_dead) return;
+  if (note->what == CUT)
+    for (int r = 0; r < w.n && w.now < STORM; r++) w.side[r] = (int)below(&w.chance, 2);
+  else if (note->what == DIES) replica->most = (int)below(&w.chance, 6);
+  else if (note->what == TICKS) tick(note->to);
+  else if (w.side[note->from] == w.side[note->to]) {
+    if (note->what == SHOWN) tt_raft_shown(&replica->raft, &note->word.last, note->word.committed);
+    else if (note->what == ACKED) tt_raft_acked(&replica->raft, note->from, &note->word.last);
+    else tt_raft_hear(&replica->raft, note->from, &note->word);
+    actions_take(note->to);
+  }
+}
+
+static void world_run(uint64_t seed, int are_any)
+{
+  w = (struct world){.seed = seed, .chance = seed};
+  w.n = 1 + 2 * (int)below(&w.chance, 3);
+  int most = are_any ? w.n : (w.n - 1) / 2, ndeaths = (int)below(&w.chance, (size_t)most + 1);
+  for (int r = 0; r < w.n; r++) {
+    w.replicas[r] = (struct replica){.raft = {.n = w.n, .self = r}, .most = -1};
+    note_at(1 + below(&w.chance, TICK), (struct note){.what = TICKS, .to = r});
+  }
+  for (int k = 0, r = (int)below(&w.chance, (size_t)w.n); k < ndeaths; k++)
+    note_at(below(&w.chance, STORM), (struct note){.what = DIES, .to = (r + k) % w.n});
+  for (int k = (int)below(&w.chance, 6); k > 0; k--)
+    note_at(below(&w.chance, STORM), (struct note){.what = CUT, .to = (int)below(&w.chance, (size_t)w.n)});
+  for (struct note *note; (note = tt_priority_first(&w.notes));) {
+    w.now = w.notes.entries[0].urgency;
+    tt_priority_pop(&w.notes);
+    happen(note);
+    free(note);
+  }
+  int nlive = 0;
+  for (int r = 0; r < w.n; r++) nlive += !w.replicas[r].is_dead && w.replicas[r].most < 0;
+  CHECK(2 * nlive <= w.n || w.last > w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
+        (int)w.last);
+  tt_priority_free(&w.notes);
+}
+
+/* ---- tests ---- */
+
+static void a_majority_goes_on_and_loses_nothing(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 0);
+}
+
+static void without_a_majority_nothing_is_contradicted(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_majority_goes_on_and_loses_nothing),
+                                     cmocka_unit_test(without_a_majority_nothing_is_contradicted)};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
