@@ -147,9 +147,10 @@ typedef struct {
  * on all; the sentence names a lost rank, results are undefined (in place also the contribution), and no rank touches
  * the buffers any more. From the next one on comm has the ranks that are left, in their order (tuttiCommCount,
  * tuttiCommUserRank). Lost are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS, cut off
- * or left, by first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end
- * comm, on all ranks at the same call: then tuttiCommGetAsyncError tells it. comm is of one host and 256 ranks at
- * most; all but collectives with stream NULL outside groups is refused with tuttiInvalidUsage so far. */
+ * or left, by first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. So do, between hosts,
+ * those left that are not more than half of the ranks of before, nor half with the lowest; ranks that died or left are
+ * not counted. Other errors end comm, on all ranks at the same call: then tuttiCommGetAsyncError tells it. comm has 256
+ * ranks at most; all but collectives with stream NULL outside groups is refused with tuttiInvalidUsage so far. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Flags of tuttiCommShrink; the values are NCCL's. */

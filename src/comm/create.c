@@ -362,7 +362,7 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   hosts_take(comm);
   if (comm->facts.rank == 0) cores_count(comm);
   credentials_make(comm);
-  tuttiResult_t result = tt_views_check(comm);
+  tuttiResult_t result = tt_views_meet(comm);
   if (result == tuttiSuccess) result = arrange(comm);
   if (result == tuttiSuccess) result = transports_create(comm, creation->rank_info->transports);
   if (result != tuttiSuccess) return result;

@@ -30,6 +30,36 @@ static void shell_leave(struct tuttiComm *comm)
   tt_comm_drop(comm);
 }
 
+static void run_free(struct tuttiComm *comm)
+{
+  struct tt_comm_parts *parts = &comm->parts;
+  tt_run_destroy(parts->run);
+  tt_mail_destroy(parts->mail);
+  tt_messages_destroy(comm->messages.engine);
+  for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
+  tt_exec_destroy(parts->exec);
+  parts->run = NULL;
+  parts->mail = NULL;
+  comm->messages.engine = NULL;
+  comm->calls.nplans = 0;
+  parts->exec = NULL;
+}
+
+static void transports_free(struct tt_comm_parts *parts)
+{
+  for (int t = 0; t < parts->ntransports; t++)
+    if (parts->transports[t]) parts->transports[t]->ops->destroy(parts->transports[t]);
+  parts->ntransports = 0;
+}
+
+void tt_comm_means_free(struct tuttiComm *comm)
+{
+  tt_comm_own(comm); /* another thread may ask what it holds */
+  run_free(comm);
+  transports_free(&comm->parts);
+  tt_comm_disown(comm);
+}
+
 /* Frees everything; nobody is inside. */
 static void comm_free(struct tuttiComm *comm)
 {
@@ -42,11 +72,7 @@ static void comm_free(struct tuttiComm *comm)
   if (comm->parts.watch) tt_comm_dump(comm);
   tt_metrics_end(comm);
   tt_creation_destroy(comm->life.creation);
-  tt_run_destroy(comm->parts.run);
-  tt_mail_destroy(comm->parts.mail);
-  tt_messages_destroy(comm->messages.engine);
-  for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
-  tt_exec_destroy(comm->parts.exec);
+  run_free(comm);
   tt_meeting_leave(comm);
   if (comm->parts.slots) {
     int is_whole = comm->parts.watch && !tt_comm_has_failed(comm) && !comm->life.was_aborted && !comm->calls.captured;
@@ -55,8 +81,7 @@ static void comm_free(struct tuttiComm *comm)
     tt_slots_retire(comm->parts.slots);
   }
   if (comm->life.joined_cuda) tt_cuda_leave();
-  for (int t = 0; t < comm->parts.ntransports; t++)
-    if (comm->parts.transports[t]) comm->parts.transports[t]->ops->destroy(comm->parts.transports[t]);
+  transports_free(&comm->parts);
   tt_watch_destroy(comm->parts.watch);
   tt_listener_close(comm->parts.ip_listener);
   tt_listener_close(comm->parts.local_listener);

@@ -274,15 +274,20 @@ tuttiResult_t tt_comm_halt(struct tuttiComm *comm, tuttiResult_t result);
 /* Runs a collective on the calling thread, whatever is queued. */
 tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *binding);
 
+/* ---- end.c ---- */
+
+/* Frees the means of carrying calls out: none is made on it any more. Nobody is inside. */
+void tt_comm_means_free(struct tuttiComm *comm);
+
 /* ---- views.c: fault_level 1 ---- */
 
 /* From now on calls of this rank end with tuttiInvalidUsage and the sentence. Any thread. */
 void tt_views_revoke(struct tuttiComm *comm, const char *sentence);
 
-/* In a creation: makes the views, with all ranks in the first; and refuses ranks of several hosts, once they are known.
- * Errors: tuttiInvalidUsage; those of tt_view_create. */
+/* In a creation: makes the views; and the first view, of all ranks, once their hosts are known. Errors:
+ * tuttiSystemError; those of tt_view_create. */
 tuttiResult_t tt_views_create(struct tuttiComm *comm);
-tuttiResult_t tt_views_check(const struct tuttiComm *comm);
+tuttiResult_t tt_views_meet(const struct tuttiComm *comm);
 void tt_views_destroy(struct tt_views *views); /* NULL is allowed, as are communicators without views below */
 
 /* Runs a collective in the present view, and then its commit barrier; agrees on how it has ended if a rank is lost

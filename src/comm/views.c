@@ -26,6 +26,7 @@ _Static_assert(sizeof(struct tt_view_word) <= TT_SAID_WORDS * sizeof(uint64_t), 
 struct tt_views {
   struct tt_view *view;
   struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
+  int nhosts;
   int is_due;              /* a view has begun of which the program does not know */
   char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
   char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */
@@ -51,14 +52,11 @@ tuttiResult_t tt_views_create(struct tuttiComm *comm)
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_views_check(const struct tuttiComm *comm)
+tuttiResult_t tt_views_meet(const struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
-  int nhosts = comm->life.creation->nhosts;
   if (!views) return tuttiSuccess;
-  if (nhosts > 1)
-    return tt_fail(tuttiInvalidUsage, "fault_level is 1, and the ranks are on %d hosts: between hosts it is not there "
-                   "yet, set it to 0", nhosts);
+  views->nhosts = comm->life.creation->nhosts;
   return tt_view_create(&views->view, comm->facts.nranks, comm->facts.rank);
 }
 
@@ -133,7 +131,7 @@ static tuttiResult_t plane_await(struct tuttiComm *comm, struct tuttiComm *plane
   while ((result = tt_comm_create_poll(plane)) == tuttiInProgress) {
     if (!tt_waiter_pause(&waiter, 0)) continue;
     for (int r = 0; r < comm->facts.first_nranks; r++)
-      came[r] = came[r] || tt_watch_startup_has(watch, &plane->life.creation->startup, r);
+      came[r] = came[r] || !tt_watch_sees(watch, r) || tt_watch_startup_has(watch, &plane->life.creation->startup, r);
     if (tt_watch_is_lost(watch, comm->facts.first_rank))
       return tt_fail(tuttiRemoteError, "the other ranks took rank %d for lost", comm->facts.first_rank);
   }
@@ -234,6 +232,33 @@ static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision 
            rank, more, nlost > 1 ? "are" : "is", (unsigned long long)decided->last + 1, comm->facts.label, nleft);
 }
 
+/* Between hosts two parts of the ranks may take each other for lost. Each counts the ranks of the view that has ended
+ * but those that nobody waits for any more, as their processes have ended: at most one part has more than half of them,
+ * or half with the lowest one, and goes on. */
+static int is_main_part(const struct tuttiComm *comm, const struct tt_view_decision *decided)
+{
+  const struct tt_views *views = comm->parts.views;
+  int n = 0, nleft = 0, has_lowest = 0;
+  for (int r = 0; r < comm->facts.first_nranks; r++) {
+    int is_left = tt_rank_set_has(tt_view_members(views->view), r);
+    if (!is_left && (!tt_rank_set_has(&decided->lost, r) || tt_watch_is_dead(comm->parts.watch, r))) continue;
+    has_lowest = n++ ? has_lowest : is_left;
+    nleft += is_left;
+  }
+  return views->nhosts == 1 || 2 * nleft > n || (2 * nleft == n && has_lowest);
+}
+
+/* Nobody can tell whether the others go on. Those that do wait for this rank no more. */
+static tuttiResult_t cut_off(struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence,
+           "%.300s. These ranks do not go on, as the lost ones may: more than half of the ranks would, or half of them "
+           "with the lowest one. Destroy the communicator", comm->parts.views->sentence);
+  tt_watch_leave(comm->parts.watch, 1);
+  return over(comm, tuttiRemoteError, sentence);
+}
+
 /* The view has ended. why: the sentence with which the plane failed here. */
 static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
 {
@@ -245,6 +270,7 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
     return succeeds ? tuttiSuccess : result;
   }
   sentence_make(comm, decided);
+  if (!is_main_part(comm, decided)) return cut_off(comm);
   tt_log(TT_LOG_INFO, "%s", views->sentence);
   views->is_due = 1;
   return succeeds ? tuttiSuccess : install(comm);
@@ -286,7 +312,9 @@ static void news_take(struct tuttiComm *comm)
   }
 }
 
-/* About every millisecond: looks for dead processes, and for ranks that are late. */
+/* About every millisecond: looks for dead processes, and for ranks that are late. waited_ns: since this rank has
+ * stopped, which ends the grace of the others: before that they may wait for an explanation like this one; 0: it has
+ * not. */
 static void look(struct tuttiComm *comm, uint64_t waited_ns, int number)
 {
   const struct tt_view *view = comm->parts.views->view;
@@ -317,21 +345,23 @@ static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
   struct tt_views *views = comm->parts.views;
   char sentence[TT_SENTENCE_BYTES];
   struct tt_waiter waiter;
-  uint64_t began_ns = tt_now_ns();
+  uint64_t began_ns = tt_now_ns(), stopped_ns = 0;
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
   losses_take(comm);
+  int is_first = views->plane == comm;
   tt_views_end(comm, 1); /* it reads and writes no more */
+  if (is_first) tt_comm_means_free(comm);
   tt_waiter_init(&waiter, 1);
-  for (int has_stopped = 0, looks = 0; !atomic_load(&comm->life.aborting);) {
-    uint64_t waited_ns = tt_now_ns() - began_ns;
+  for (int looks = 0; !atomic_load(&comm->life.aborting);) {
+    uint64_t now_ns = tt_now_ns();
     news_take(comm);
-    if (!has_stopped) has_stopped = stop(comm, why, waited_ns);
+    if (!stopped_ns && stop(comm, why, now_ns - began_ns)) stopped_ns = now_ns;
     enum tt_view_act act = tt_view_next(views->view);
     if (act == TT_VIEW_CHANGED) return changed(comm, sentence);
     if (act == TT_VIEW_EXPELLED) return expelled(comm);
     const void *said = tt_view_said(views->view);
     if (act == TT_VIEW_SAY) tt_watch_say(comm->parts.watch, said, WORDS);
-    if (tt_waiter_pause(&waiter, act == TT_VIEW_SAY)) look(comm, waited_ns, looks++);
+    if (tt_waiter_pause(&waiter, act == TT_VIEW_SAY)) look(comm, stopped_ns ? now_ns - stopped_ns : 0, looks++);
   }
   return tt_comm_aborted(comm);
 }

@@ -43,11 +43,39 @@ static void tell_lost(struct tt_watch *watch, int rank)
   watch->peers[rank].lost_told = 1;
 }
 
+static void tell_words(struct tt_watch *watch, int rank)
+{
+  struct tt_control_words *words = &watch->control.words[rank];
+  struct tt_frame frame = {.type = TT_FRAME_WORDS, .rank = rank};
+  uint64_t number = atomic_load_explicit(&words->said.number, memory_order_relaxed) / 2;
+  for (int i = 0; i < watch->control.nlinks; i++) {
+    struct tt_control_link *link = &watch->control.links[i];
+    if (link->peer == rank || words->told[i] >= number) continue;
+    frame.said.number = tt_said_get(&words->said, frame.said.words, TT_SAID_WORDS);
+    if (tt_link_send(link, &frame)) words->told[i] = number;
+  }
+}
+
+void tt_control_words(struct tt_watch *watch, const struct tt_frame *frame, struct tt_control_link *link)
+{
+  struct tt_control *control = &watch->control;
+  uint64_t older[TT_SAID_WORDS];
+  if (!control->words) control->words = tt_alloc((size_t)watch->nranks, sizeof *control->words);
+  if (!control->words) return;
+  struct tt_control_words *words = &control->words[frame->rank];
+  if (link && words->told[link - control->links] < frame->said.number)
+    words->told[link - control->links] = frame->said.number;
+  if (tt_said_get(&words->said, older, TT_SAID_WORDS) >= frame->said.number) return;
+  tt_said_set(&words->said, frame->said.number, frame->said.words, TT_SAID_WORDS);
+  tell_words(watch, frame->rank);
+}
+
 void tt_control_tell(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (!control->nlinks || !watch->own) return;
   for (int rank = 0; rank < watch->nranks; rank++) {
+    if (control->words) tell_words(watch, rank); /* before its farewell: what it has said counts */
     tell_gone(watch, rank);
     tell_lost(watch, rank);
   }
@@ -202,6 +230,24 @@ static int blame_silence(const struct tt_watch *watch, const struct tt_control_l
   return hosts_linked(watch) > 1 ? watch->rank : link->peer;
 }
 
+/* Some ranks of a host that cannot be reached may have no link to another host: with the last linked one all are lost.
+ * Links to it that are heard still will be silent soon, or it is not the host. */
+static void host_lose(struct tt_watch *watch, const struct tt_control_link *silent, int culprit)
+{
+  const struct tt_control *control = &watch->control;
+  int host = watch->members[culprit].host_index, is_whole = culprit != watch->rank;
+  uint64_t limit = watch->limits.unreachable_ns;
+  for (int i = 0; i < control->nlinks; i++) {
+    const struct tt_control_link *link = &control->links[i];
+    if (link != silent && watch->members[link->peer].host_index == host && link->state == TT_CONTROL_UP)
+      is_whole &= watch->clock_ns - link->heard_ns >= limit;
+  }
+  for (int rank = 0; rank < watch->nranks; rank++) {
+    int is_there = watch->members[rank].host_index == host && !tt_page_gone(&watch->page, rank);
+    if (rank == culprit || (is_whole && is_there)) tt_lost_set(watch, rank, TT_LOST_UNREACHABLE);
+  }
+}
+
 static void judge(struct tt_watch *watch, struct tt_control_link *link)
 {
   char text[TT_SENTENCE_BYTES];
@@ -221,7 +267,8 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
     else tt_unreachable_text(watch, culprit, text);
   }
   if (culprit == watch->rank && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return; /* it is known */
-  tt_lost_set(watch, culprit, link->state == TT_CONTROL_ENDED ? TT_LOST_CONNECTION : TT_LOST_UNREACHABLE);
+  if (link->state == TT_CONTROL_ENDED) tt_lost_set(watch, culprit, TT_LOST_CONNECTION);
+  else host_lose(watch, link, culprit);
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 
@@ -249,5 +296,7 @@ void tt_control_destroy(struct tt_watch *watch)
     tt_link_destroy(&control->links[i]);
   }
   tt_free(control->memory);
+  tt_free(control->words);
+  control->words = NULL;
   control->nlinks = 0;
 }

@@ -33,10 +33,17 @@ struct tt_control_link {
   struct tt_rank_slot slot; /* the peer's calls as its frames tell them */
 };
 
+/* The newest words of a rank, and the number of those that each link was told. */
+struct tt_control_words {
+  struct tt_said said;
+  uint64_t told[TT_CONTROL_LINKS];
+};
+
 struct tt_control {
   int nlinks;                    /* 0: one host only */
   struct tt_control_link *links; /* inside memory */
   void *memory;
+  struct tt_control_words *_Atomic words; /* of each rank; NULL before the first ones */
   _Atomic int show;     /* a waiting thread wants its call shown soon */
   uint64_t patience_ns; /* how long after an outage a peer may still come back */
   uint64_t signs;       /* signs of life of other hosts that came to ranks of this one, as last counted */
@@ -58,6 +65,10 @@ void tt_control_tick(struct tt_watch *watch);
 
 /* Sends the record, farewells and losses to every link that was not told yet. */
 void tt_control_tell(struct tt_watch *watch);
+
+/* Keeps the words of a rank, and passes them on, if they are new. link: from which they came; NULL: they are this
+ * rank's. */
+void tt_control_words(struct tt_watch *watch, const struct tt_frame *frame, struct tt_control_link *link);
 
 /* Notes a voucher that `rank` lives, and passes it on if its stamp is new. */
 void tt_control_pass(struct tt_watch *watch, int rank, uint64_t stamp);

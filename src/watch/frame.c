@@ -97,6 +97,10 @@ static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
     put8(body, frame->target.against);
     for (int i = 0; i < TT_TARGET_WORDS; i++) put8(bytes + TT_FRAME_BYTES + 8 * i, frame->target.members[i]);
     return TT_FRAME_MAX_BYTES;
+  case TT_FRAME_WORDS:
+    put8(body, frame->said.number);
+    for (int i = 0; i < TT_SAID_WORDS; i++) put8(bytes + TT_FRAME_BYTES + 8 * i, frame->said.words[i]);
+    return TT_FRAME_MAX_BYTES;
   case TT_FRAME_RECORD:
     body = put4(body, (uint32_t)frame->record.code);
     body = put4(body, (uint32_t)frame->record.culprit);
@@ -136,6 +140,13 @@ static int notice_get(const uint8_t *bytes, struct tt_frame *frame)
   return frame->notice.number != 0;
 }
 
+static int words_get(const uint8_t *bytes, struct tt_frame *frame)
+{
+  frame->said.number = get8(bytes + 16);
+  for (int i = 0; i < TT_SAID_WORDS; i++) frame->said.words[i] = get8(bytes + TT_FRAME_BYTES + 8 * i);
+  return frame->said.number != 0 && frame->said.number <= UINT64_MAX / 2;
+}
+
 static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
 {
   const uint8_t *body = bytes + 16;
@@ -151,6 +162,7 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
     frame->stamp = get8(body);
     return 1;
   }
+  if (frame->type == TT_FRAME_WORDS) return words_get(bytes, frame);
   if (frame->type == TT_FRAME_RECORD) return record_get(bytes, nranks, frame);
   if (frame->type == TT_FRAME_LOST) {
     frame->lost = get8(body);
@@ -168,7 +180,7 @@ static size_t frame_len(const uint8_t *bytes, int nranks)
 {
   uint32_t type = get4(bytes + 4), rank = get4(bytes + 8);
   if (get4(bytes) != FRAME_MAGIC || rank >= (uint32_t)nranks) return 0;
-  if (type < TT_FRAME_BEAT || type > TT_FRAME_RECORD) return 0;
+  if (type < TT_FRAME_BEAT || type > TT_FRAME_WORDS) return 0;
   return type >= TT_FRAME_NOTICE ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
 }
 

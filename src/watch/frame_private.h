@@ -8,6 +8,7 @@
  *     LOST               word 8 (tt_lost_make) | zero 40
  *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence after the frame
  *     TARGET             key 8 | against 8 | zero 32, and 512 B of members after the frame
+ *     WORDS              number 8 | zero 40, and 256 B of words and 256 of zero after the frame
  *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence after the frame */
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
@@ -24,12 +25,14 @@ enum tt_frame_type {
   TT_FRAME_LOST,     /* a rank is lost; passed on once */
   TT_FRAME_NOTICE,   /* about a communicator that is being made; passed on once */
   TT_FRAME_TARGET,   /* the ranks to which the sender is shrinking the communicator; sent with its beats */
-  TT_FRAME_RECORD    /* the failure record; passed on once */
+  TT_FRAME_RECORD,   /* the failure record; passed on once */
+  TT_FRAME_WORDS     /* the newest words of a rank for the layer above; passed on once */
 };
 
 struct tt_frame {
   uint32_t type;
-  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: the rank in question; NOTICE: author; RECORD: detector */
+  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: the rank in question; NOTICE, WORDS: author; RECORD:
+                   detector */
   union {
     struct {
       struct tt_call call; /* op 0: none yet */
@@ -41,6 +44,10 @@ struct tt_frame {
     struct tt_notice notice;
     struct tt_target target; /* key 0: to none */
     struct tt_failure record;
+    struct {
+      uint64_t number; /* from 1 on */
+      uint64_t words[TT_SAID_WORDS];
+    } said;
   };
 };
 

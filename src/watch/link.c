@@ -139,6 +139,9 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
     if (frame->rank != watch->rank || tt_spares(watch)) tt_page_lose(&watch->page, frame->rank, frame->lost);
     tt_control_tell(watch);
     return 1;
+  case TT_FRAME_WORDS:
+    if (frame->rank != watch->rank) tt_control_words(watch, frame, link);
+    return 1;
   case TT_FRAME_NOTICE:
     if (frame->rank != watch->rank) tt_notice_take(watch, frame->rank, &frame->notice);
     return 1;

@@ -148,20 +148,19 @@ int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *t
 
 /* ---- words for a layer above ---- */
 
-void tt_rank_slot_say(struct tt_rank_slot *slot, const uint64_t *words, int n)
+void tt_said_set(struct tt_said *said, uint64_t number, const uint64_t *words, int n)
 {
-  uint64_t number = atomic_load_explicit(&slot->said_number, memory_order_relaxed);
-  atomic_store_explicit(&slot->said_number, number + 1, memory_order_relaxed);
-  for (int i = 0; i < n; i++) atomic_store_explicit(&slot->said[i], words[i], memory_order_release);
-  atomic_store_explicit(&slot->said_number, number + 2, memory_order_release);
+  atomic_store_explicit(&said->number, 2 * number - 1, memory_order_relaxed);
+  for (int i = 0; i < n; i++) atomic_store_explicit(&said->words[i], words[i], memory_order_release);
+  atomic_store_explicit(&said->number, 2 * number, memory_order_release);
 }
 
-int tt_rank_slot_said(const struct tt_rank_slot *slot, uint64_t *words, int n)
+uint64_t tt_said_get(const struct tt_said *said, uint64_t *words, int n)
 {
-  uint64_t number = atomic_load_explicit(&slot->said_number, memory_order_acquire);
+  uint64_t number = atomic_load_explicit(&said->number, memory_order_acquire);
   if (!number || number % 2) return 0;
-  for (int i = 0; i < n; i++) words[i] = atomic_load_explicit(&slot->said[i], memory_order_acquire);
-  return atomic_load_explicit(&slot->said_number, memory_order_relaxed) == number;
+  for (int i = 0; i < n; i++) words[i] = atomic_load_explicit(&said->words[i], memory_order_acquire);
+  return atomic_load_explicit(&said->number, memory_order_relaxed) == number ? number / 2 : 0;
 }
 
 /* ---- calls: collective, type, redop, algo and root share a word ---- */

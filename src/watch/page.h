@@ -79,6 +79,12 @@ struct tt_target {
   uint64_t members[TT_TARGET_WORDS]; /* a bit for each rank */
 };
 
+/* Words of a layer above. */
+struct tt_said {
+  _Atomic uint64_t number; /* twice that of the words; odd while they are replaced */
+  _Atomic uint64_t words[TT_SAID_WORDS];
+};
+
 /* The words and records that one rank shows. beat, heard and moments belong to its service thread; entered, finished
  * and what follows to the thread inside a call; the failure slot to the holder of the service lock of that rank's
  * process. */
@@ -98,8 +104,7 @@ struct tt_rank_slot {
   _Atomic uint64_t target_key; /* 0: there is no target */
   _Atomic uint64_t target_against;
   _Atomic uint64_t target_members[TT_TARGET_WORDS];
-  _Atomic uint64_t said_number; /* odd while the words are replaced */
-  _Atomic uint64_t said[TT_SAID_WORDS];
+  struct tt_said said;
 };
 
 /* The process of a rank. */
@@ -224,11 +229,11 @@ int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *t
 
 /* ---- words for a layer above ---- */
 
-/* Replaces n of the words. Only the slot's one writer calls it. */
-void tt_rank_slot_say(struct tt_rank_slot *slot, const uint64_t *words, int n);
+/* Replaces n of the words by those of this number, which is higher than theirs. Their one writer calls it. */
+void tt_said_set(struct tt_said *said, uint64_t number, const uint64_t *words, int n);
 
-/* Copies n words; 0 if there are none, or if they are being replaced. */
-int tt_rank_slot_said(const struct tt_rank_slot *slot, uint64_t *words, int n);
+/* Copies n words. Returns their number; 0 if there are none, or if they are being replaced. */
+uint64_t tt_said_get(const struct tt_said *said, uint64_t *words, int n);
 
 /* ---- published calls ---- */
 

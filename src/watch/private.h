@@ -85,6 +85,7 @@ struct tt_watch {
   struct tt_heard *heard; /* TT_HEARD; NULL before the first notice */
   uint32_t nheard;
   int ntargets;           /* shrinks of this rank under way */
+  uint64_t nsaid;         /* of the words of the layer above; its thread's */
 
   _Atomic int failed;
   struct tt_failure failure;

@@ -183,13 +183,21 @@ enum tt_left tt_watch_left(const struct tt_watch *watch, int rank);
 /* 1: the rank is lost, as tt_watch_lost means it; of this rank itself: others take it for lost. Any thread; no lock. */
 int tt_watch_is_lost(const struct tt_watch *watch, int rank);
 
+/* 1: somebody has seen its process end, or it has said farewell: it is not just out of reach. Any thread; no lock. */
+int tt_watch_is_dead(const struct tt_watch *watch, int rank);
+
 /* Takes a rank for lost that is late; or one that `other`, a watch over some of the same ranks, knows to be lost by
- * anything but its farewell. All ranks of this host see it at once, the rank itself as well. */
+ * anything but its farewell. All ranks of this host see it at once, the rank itself as well if it is one; others are
+ * told. */
 void tt_watch_lose_late(struct tt_watch *watch, int rank);
 void tt_watch_lose_too(struct tt_watch *watch, int rank, const struct tt_watch *other, int rank_there);
 
-/* Words of a layer above, the newest of each rank, for all ranks of this host: replaces this rank's, and copies those
- * of a rank. 0: it has said nothing, or is saying something else now. n: at most TT_SAID_WORDS. One thread. */
+/* 1: this rank sees what the rank is doing (tt_watch_startup_has): on this host, or over a control link. */
+int tt_watch_sees(const struct tt_watch *watch, int rank);
+
+/* Words of a layer above, the newest of each rank, for all ranks: replaces this rank's, and copies those of a rank,
+ * which on other hosts come a little later. 0: it has said nothing, or is saying something else now. n: at most
+ * TT_SAID_WORDS. One thread. */
 #define TT_SAID_WORDS 32
 void tt_watch_say(struct tt_watch *watch, const uint64_t *words, int n);
 int tt_watch_said(const struct tt_watch *watch, int rank, uint64_t *words, int n);

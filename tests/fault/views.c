@@ -2,8 +2,10 @@
 /* fault_level 1 with real processes: ranks are killed by SIGKILL at drawn moments, also several at once and while the
  * others agree on who is left. Each rank logs how each of its collectives ended. Then the logs are compared: every
  * collective has one outcome on all ranks that it ended on, also on those killed later; every success has the result of
- * exactly the members of one view; and all survivors carry out all of their collectives, without a restart.
- * "--kills N": so many jobs, of each transport in turn; "--seed N".
+ * exactly the members of one view; and all survivors carry out all of their collectives, without a restart. A third of
+ * the jobs is on two hosts, where more than half of the ranks survive. A host that is silent for too long is left
+ * behind, and told when it speaks again; of two halves that do not hear each other only the one with rank 0 goes on.
+ * "--kills N": so many jobs, of each transport in turn; "--seed N"; "--only TEST".
  * Labels: processes. */
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "chance.h"
 #include "ranks.h"
 
@@ -42,6 +45,7 @@ struct job {
   uint64_t seed;
   int nranks;
   const char *transports;
+  int nhosts;
   _Atomic int nready;
   _Atomic int calls[RANKS]; /* under way */
   struct outcome log[RANKS][CALLS];
@@ -106,14 +110,21 @@ static tuttiResult_t call(const struct job *job, int self, int k, tuttiComm_t co
   return result;
 }
 
-static int body(const struct ranks *self)
+static tuttiResult_t join(const struct ranks *self, int nhosts, tuttiComm_t *comm)
 {
   struct job *job = self->argument;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  tuttiComm_t comm;
   config.fault_level = 1;
   config.transports = job->transports;
-  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (nhosts > 1) setenv("TUTTI_HOSTID", self->rank % nhosts ? "odd" : "even", 1);
+  return tuttiCommInitRankConfig(comm, self->nranks, self->id, self->rank, &config);
+}
+
+static int body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiComm_t comm;
+  RANKS_CHECK(join(self, job->nhosts, &comm) == tuttiSuccess);
   atomic_fetch_add(&job->nready, 1);
   for (int k = 0; k < CALLS; k++) {
     struct outcome *outcome = &job->log[self->rank][k];
@@ -201,13 +212,15 @@ static int log_check(const struct job *job, uint64_t dead)
   return nfailed;
 }
 
-static void job_run(uint64_t seed, const char *transports, int *nfailed, int *nkilled)
+static void job_run(uint64_t seed, const char *transports, int nhosts, int *nfailed, int *nkilled)
 {
   int pids[RANKS], ndead;
   uint64_t chance = seed;
   struct job *job = ranks_shared(sizeof *job);
-  *job = (struct job){.seed = seed, .nranks = 2 + (int)below(&chance, RANKS - 1), .transports = transports};
-  ndead = 1 + (int)below(&chance, (size_t)job->nranks - 1);
+  *job = (struct job){.seed = seed, .nranks = nhosts + 1 + (int)below(&chance, (size_t)(RANKS - nhosts)),
+                      .transports = transports, .nhosts = nhosts};
+  int most = nhosts > 1 ? (job->nranks - 1) / 2 : job->nranks - 1;
+  ndead = 1 + (int)below(&chance, (size_t)most);
   assert_int_equal(ranks_start(job->nranks, body, job, pids), 0);
   long limit = now_us() + 60000000;
   while (atomic_load(&job->nready) < job->nranks && now_us() < limit) usleep(500);
@@ -225,19 +238,137 @@ static void survivors_agree_on_every_outcome_and_go_on(void **state)
   int nfailed = 0, nkilled = 0;
   (void)state;
   for (int k = 0; k < njobs; k++)
-    job_run(first_seed + (uint64_t)k, k % 2 ? "tcp" : "shm", &nfailed, &nkilled);
+    job_run(first_seed + (uint64_t)k, k % 3 ? "tcp" : "shm", 1 + (k % 3 == 2), &nfailed, &nkilled);
   printf("%d jobs, %d ranks killed, %d calls failed, each on all survivors\n", njobs, nkilled, nfailed);
   assert_true(nfailed > 0 && nfailed <= nkilled);
 }
 
+/* ---- hosts that are silent ---- */
+
+/* Ranks of odd numbers are on the host that is stopped, while they wait in a barrier. */
+static int is_silent(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiComm_t comm;
+  tuttiResult_t result = tuttiSuccess;
+  int nranks, nleft = (self->nranks + 1) / 2;
+  setenv("TUTTI_UNREACHABLE_MS", "1000", 1);
+  RANKS_CHECK(join(self, 2, &comm) == tuttiSuccess);
+  atomic_fetch_add(&job->nready, 1);
+  while (result == tuttiSuccess) result = tuttiBarrier(comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError);
+  if (self->rank % 2) {
+    RANKS_CHECK(says("the other ranks took rank") || says("These ranks do not go on"));
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError);
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+    return 0;
+  }
+  RANKS_CHECK(says("failed on all ranks that are left"));
+  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == nleft);
+  for (int k = 0; k < 20; k++) RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  atomic_fetch_add(&job->nready, 1);
+  usleep(1000000); /* the others find it alive */
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void silent(int nranks)
+{
+  int pids[RANKS], nleft = (nranks + 1) / 2;
+  struct job *job = ranks_shared(sizeof *job);
+  *job = (struct job){.transports = "tcp"};
+  assert_int_equal(ranks_start(nranks, is_silent, job, pids), 0);
+  long limit = now_us() + 60000000;
+  while (atomic_load(&job->nready) < nranks && now_us() < limit) usleep(500);
+  usleep(20000);
+  long since = now_us();
+  for (int r = 1; r < nranks; r += 2) kill(pids[r], SIGSTOP);
+  while (atomic_load(&job->nready) < nranks + nleft && now_us() < limit) usleep(500);
+  printf("%d ranks, a silent host with %d: the others go on after %ld ms, with a limit of 1000 ms\n", nranks,
+         nranks - nleft, (now_us() - since) / 1000);
+  for (int r = 1; r < nranks; r += 2) kill(pids[r], SIGCONT);
+  for (int r = 0; r < nranks; r++) assert_int_equal(ranks_wait(pids[r], 30 * ranks_patience()), 0);
+}
+
+static void a_silent_host_is_left_behind_and_told(void **state)
+{
+  (void)state;
+  silent(5);
+}
+
+static void of_two_halves_that_with_the_lowest_rank_goes_on(void **state)
+{
+  (void)state;
+  silent(2);
+}
+
+/* ---- failures without a death ---- */
+
+/* A connection of rank 2 is broken (TUTTI_FAULT), or rank 2 lacks memory for its first all-gather. */
+static int is_disturbed(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  tuttiResult_t result = tuttiSuccess;
+  float value = 1, sum = 0;
+  struct outcome *outcome = &job->log[self->rank][0];
+  if (!job->seed) setenv("TUTTI_FAULT", "rank=2,nth=30,action=drop", 1);
+  config.fault_level = 1;
+  config.timeout_ms = 1000;
+  config.transports = "tcp";
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  for (int k = 0; k < 100 && result == tuttiSuccess; k++)
+    result = tuttiAllReduce(&value, &sum, 1, tuttiFloat, tuttiSum, comm, NULL);
+  if (job->seed && self->rank == 2) tt_alloc_fail_at(1);
+  if (job->seed) result = tuttiAllGather(&value, in, 1, tuttiFloat, comm, NULL);
+  const char *sentence = tuttiGetLastError(NULL);
+  RANKS_CHECK(result == (job->seed ? tuttiSystemError : tuttiRemoteError));
+  outcome->code = strstr(sentence, "on all ranks that are left") ? 1 : strstr(sentence, "the other ranks took") ? 2 : 3;
+  RANKS_CHECK(tuttiCommCount(comm, &outcome->nranks) == tuttiSuccess);
+  for (int k = 0; k < 20 && outcome->code == 1; k++)
+    RANKS_CHECK(tuttiAllReduce(&value, &sum, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess && sum == 2);
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void a_broken_connection_costs_one_of_its_ranks(void **state)
+{
+  struct job *job = ranks_shared(sizeof *job);
+  (void)state;
+  assert_int_equal(ranks_run_processes(3, is_disturbed, job, 60), 0);
+  int codes = 0;
+  for (int r = 0; r < 3; r++) codes += job->log[r][0].code;
+  assert_int_equal(codes, 1 + 1 + 2);
+  for (int r = 0; r < 3; r++) assert_int_equal(job->log[r][0].nranks, job->log[r][0].code == 1 ? 2 : 3);
+}
+
+/* Each waits 5 s for an explanation, longer than a rank may be late, and takes none of the others for late. */
+static void ranks_that_find_no_explanation_end_alike(void **state)
+{
+  struct job *job = ranks_shared(sizeof *job);
+  (void)state;
+  job->seed = 1;
+  assert_int_equal(ranks_run_processes(3, is_disturbed, job, 60), 0);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(job->log[r][0].code, 3);
+    assert_int_equal(job->log[r][0].nranks, 3);
+  }
+}
+
 int main(int argc, char **argv)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(survivors_agree_on_every_outcome_and_go_on)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(survivors_agree_on_every_outcome_and_go_on),
+                                     cmocka_unit_test(a_broken_connection_costs_one_of_its_ranks),
+                                     cmocka_unit_test(ranks_that_find_no_explanation_end_alike),
+                                     cmocka_unit_test(a_silent_host_is_left_behind_and_told),
+                                     cmocka_unit_test(of_two_halves_that_with_the_lowest_rank_goes_on)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--kills") == 0) njobs = atoi(argv[i + 1]);
     else if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
   }
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,10 @@ static struct tt_frame frame_of(uint32_t type)
     frame.target = (struct tt_target){.key = ~11ull, .against = 2};
     for (int i = 0; i < TT_TARGET_WORDS; i++) frame.target.members[i] = UINT64_MAX / (uint64_t)(i + 3);
     break;
+  case TT_FRAME_WORDS:
+    frame.said.number = 12;
+    for (int i = 0; i < TT_SAID_WORDS; i++) frame.said.words[i] = UINT64_MAX / (uint64_t)(i + 3);
+    break;
   default:
     frame.record.code = tuttiRemoteError;
     frame.record.culprit = -1;
@@ -73,7 +77,7 @@ static int feed(const uint8_t *bytes, size_t len, size_t piece, struct tt_frame 
 static void frames_come_back_as_they_were_however_they_are_cut(void **state)
 {
   (void)state;
-  for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_RECORD; type++) {
+  for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_WORDS; type++) {
     uint8_t bytes[TT_FRAME_MAX_BYTES];
     struct tt_frame sent = frame_of(type), got;
     size_t len = tt_frame_encode(&sent, bytes);
@@ -117,6 +121,9 @@ static void values_out_of_range_are_refused(void **state)
   frame = frame_of(TT_FRAME_GONE);
   frame.gone = 0;
   assert_true(refused(frame));
+  frame = frame_of(TT_FRAME_WORDS);
+  frame.said.number = 0;
+  assert_true(refused(frame));
   const int codes[] = {tuttiSuccess, tuttiInProgress, tuttiNumResults, -1, 1 << 30};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     frame = frame_of(TT_FRAME_RECORD);
@@ -139,7 +146,7 @@ static void unknown_types_are_refused(void **state)
   size_t len = tt_frame_encode(&frame, bytes);
   for (int type = 0; type < 256; type++) {
     bytes[4] = (uint8_t)type;
-    int known = type >= TT_FRAME_BEAT && type <= TT_FRAME_RECORD;
+    int known = type >= TT_FRAME_BEAT && type <= TT_FRAME_WORDS;
     if (!known) assert_int_equal(feed(bytes, len, len, &got), -1);
   }
 }
@@ -172,7 +179,7 @@ static void random_bytes_never_make_a_frame(void **state)
 static void every_flipped_bit_of_a_frame_is_noticed(void **state)
 {
   (void)state;
-  for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_RECORD; type++) {
+  for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_WORDS; type++) {
     uint8_t bytes[2 * TT_FRAME_MAX_BYTES];
     struct tt_frame frame = frame_of(type), got;
     size_t len = tt_frame_encode(&frame, bytes);
