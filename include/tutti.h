@@ -138,19 +138,18 @@ typedef struct {
   int device;             /* the GPU, from 0, to whose primary context comm belongs (tuttiStreamFromCuda); by default
                              the CUDA context that is current when the communicator is made, if one is */
   int unused5;            /* ignored, likewise */
-  int fault_level;        /* 0: a failure ends comm (default); 1: it goes on, see below (TUTTI_FAULT_LEVEL); 2, 3: not
-                             there yet. The same on all ranks */
+  int fault_level;        /* 0: a failure ends comm (default); 1: it goes on; 3: a rank is several processes; see below;
+                             2: not there yet (TUTTI_FAULT_LEVEL). The same on all ranks */
 } tuttiConfig_t;
 
-/* With fault_level 1 a collective ends the same way on all ranks that survive it: tuttiSuccess and the whole result on
- * all, or tuttiRemoteError on all, which meet once more after each call. Each loss makes one collective fail, the same
- * on all; the sentence names a lost rank, results are undefined (in place also the contribution), and no rank touches
- * the buffers any more. From the next one on comm has the ranks that are left, in their order (tuttiCommCount,
- * tuttiCommUserRank). Lost are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS, cut off
- * or left, by first numbers in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. So do, between hosts,
- * those left that are not more than half of the ranks of before, nor half with the lowest; ranks that died or left are
- * not counted. Other errors end comm, on all ranks at the same call: then tuttiCommGetAsyncError tells it. comm has 256
- * ranks at most; all but collectives with stream NULL outside groups is refused with tuttiInvalidUsage so far. */
+/* With fault_level 1 a collective ends alike on all ranks that survive it: tuttiSuccess and the whole result on all, or
+ * tuttiRemoteError on all. Each loss makes one fail; the sentence names a lost rank, results are undefined (in place
+ * also the contribution), and comm has the ranks that are left from then on (tuttiCommCount, tuttiCommUserRank). Lost
+ * are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS, cut off or left, by first number
+ * in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end comm, at the same call on all
+ * (tuttiCommGetAsyncError). Level 3: process p of nranks is a replica of rank p / 3 (TUTTI_REPLICAS), all replicas of a
+ * rank make the same calls, and no death changes a result while most live. Both levels take 256 processes at most, and
+ * refuse (tuttiInvalidUsage) all but collectives without stream and group: docs/failures.md. */
 #define TUTTI_SPLIT_NOCOLOR (-1)
 
 /* Flags of tuttiCommShrink; the values are NCCL's. */

@@ -72,7 +72,8 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
     ``transports``: allowed ones in order of preference, such as "shm,tcp".
     ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
     ``wire_type``: "float16" or "bfloat16": the type in which reductions of float32 travel.
-    ``fault_level``: 1: collectives end alike on all survivors, which go on; 0: the first failure ends all (default).
+    ``fault_level``: 1: collectives end alike on all survivors, which go on; 3: each rank is 3 processes
+    (TUTTI_REPLICAS), of which 2 must live; 0: the first failure ends all (default).
     ``learn``: 1: repeated calls find the quickest algorithm (default); 0: predictions; 2: as earlier jobs have learnt.
 
     Errors: TuttiArgumentError: an argument is wrong. TuttiUsageError: ranks differ, or an id is used twice.

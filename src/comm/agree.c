@@ -97,6 +97,7 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
   tt_id_used(creation->used, TT_USE_DONE);
   creation->used = 0;
   report(comm);
+  tt_views_ready(comm);
   tt_creation_destroy(creation);
   comm->life.creation = NULL;
   atomic_store_explicit(&comm->life.state, TT_COMM_READY, memory_order_release);

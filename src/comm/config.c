@@ -44,16 +44,15 @@ static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config,
 /* Likewise. Levels are choices less one. */
 static tuttiResult_t fault_level_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
 {
-  static const char *const names[] = {[2] = "holder groups", [3] = "groups of replicas"};
   const char *forced = tt_env("TUTTI_FAULT_LEVEL");
   int said = config ? config->fault_level : TUTTI_CONFIG_UNDEF_INT;
   int takes = is_child ? !forced || !strcasecmp(forced, "config") : !settings->fault_level;
   if (takes && said != TUTTI_CONFIG_UNDEF_INT) settings->fault_level = 1 + said;
   if (!settings->fault_level) settings->fault_level = 1;
   int level = settings->fault_level - 1;
-  if (level < 2) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "fault_level is %d, and %s are not there yet: set it to 0 or 1%s", level,
-                 names[level], forced ? " (TUTTI_FAULT_LEVEL)" : "");
+  if (level != 2) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "fault_level is 2, and holder groups are not there yet: set it to 0, 1 or 3%s",
+                 forced ? " (TUTTI_FAULT_LEVEL)" : "");
 }
 
 static void name_apply(struct tuttiComm *comm, const char *name)

@@ -50,11 +50,11 @@ void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info)
   info->nranks = comm->facts.nranks;
   info->rank = comm->facts.rank;
   info->nhosts = topology->nnodes;
-  info->host = topology->node[info->rank];
-  for (int r = 0; r < info->nranks; r++) {
+  info->host = topology->node[comm->facts.first_rank];
+  for (int r = 0; r < comm->facts.first_nranks; r++) {
     int is_here = topology->node[r] == info->host;
     info->local_nranks += is_here;
-    info->local_rank += is_here && r < info->rank;
+    info->local_rank += is_here && r < comm->facts.first_rank;
   }
   memcpy(info->name, comm->facts.name, sizeof info->name);
   address_tell(comm, info);

@@ -140,7 +140,7 @@ struct tt_comm_parts {
   struct tt_mail *mail;              /* of one that carries frames; else NULL */
   struct tt_meeting *meeting;        /* with other ranks of this process on this GPU; NULL: there are none */
   int place;                         /* there */
-  struct tt_views *views;            /* with fault_level 1; else NULL */
+  struct tt_views *views;            /* with fault_level 1 or 3; else NULL */
   struct tt_slots *slots;            /* where this rank meets its GPU; NULL: it has none */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
@@ -279,7 +279,7 @@ tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *bindin
 /* Frees the means of carrying calls out: none is made on it any more. Nobody is inside. */
 void tt_comm_means_free(struct tuttiComm *comm);
 
-/* ---- views.c: fault_level 1 ---- */
+/* ---- views.c: fault_level 1 and 3 ---- */
 
 /* From now on calls of this rank end with tuttiInvalidUsage and the sentence. Any thread. */
 void tt_views_revoke(struct tuttiComm *comm, const char *sentence);
@@ -287,7 +287,9 @@ void tt_views_revoke(struct tuttiComm *comm, const char *sentence);
 /* In a creation: makes the views; and the first view, of all ranks, once their hosts are known. Errors:
  * tuttiSystemError; those of tt_view_create. */
 tuttiResult_t tt_views_create(struct tuttiComm *comm);
-tuttiResult_t tt_views_meet(const struct tuttiComm *comm);
+tuttiResult_t tt_views_meet(struct tuttiComm *comm);
+/* The communicator is about to be ready: the program sees logical ranks with fault_level 3. */
+void tt_views_ready(struct tuttiComm *comm);
 void tt_views_destroy(struct tt_views *views); /* NULL is allowed, as are communicators without views below */
 
 /* Runs a collective in the present view, and then its commit barrier; agrees on how it has ended if a rank is lost

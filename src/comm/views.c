@@ -13,31 +13,18 @@
 #include <string.h>
 
 #include "comm/creation_private.h"
-#include "view/view.h"
+#include "comm/views_private.h"
 
 #define GRACE_MS 5000                /* a failure may be explained by a loss for so long, */
 #define GRACE_MORE_MS 1000           /* and so much longer than a loss of contact goes unnoticed */
 #define LOOK_EVERY 10                /* milliseconds between looks for dead processes */
 #define INIT_TIMEOUT_MOST 2000000000 /* that init_timeout_ms may be */
 
-#define WORDS (int)(sizeof(struct tt_view_word) / sizeof(uint64_t))
-_Static_assert(sizeof(struct tt_view_word) <= TT_SAID_WORDS * sizeof(uint64_t), "a word is said over the watch");
-
-struct tt_views {
-  struct tt_view *view;
-  struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
-  int nhosts;
-  int is_due;              /* a view has begun of which the program does not know */
-  char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
-  char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */
-  _Atomic int over;        /* the tuttiResult_t with which it has ended for this rank; 0: it goes on */
-};
-
 tuttiResult_t tt_views_refuse(const struct tuttiComm *comm, const char *what)
 {
   if (!comm->parts.views) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "comm has fault_level 1, with which %s are not carried out yet: use a communicator "
-                 "with fault_level 0 for them", what);
+  return tt_fail(tuttiInvalidUsage, "comm has fault_level %d, with which %s are not carried out yet: use a "
+                 "communicator with fault_level 0 for them", comm->facts.settings.fault_level - 1, what);
 }
 
 /* ---- creation and end ---- */
@@ -45,33 +32,47 @@ tuttiResult_t tt_views_refuse(const struct tuttiComm *comm, const char *what)
 tuttiResult_t tt_views_create(struct tuttiComm *comm)
 {
   struct tt_views *views = tt_alloc(1, sizeof *views);
-  if (!views) return tt_fail(tuttiSystemError, "no memory for views (fault_level 1)");
+  if (!views) return tt_fail(tuttiSystemError, "no memory for views (fault_level)");
   comm->parts.views = views;
   views->plane = comm;
   atomic_fetch_add(&comm->queue.queued, 1); /* so that all calls go through the queue, and from there to views */
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_views_meet(const struct tuttiComm *comm)
+tuttiResult_t tt_views_meet(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
-  if (!views) return tuttiSuccess;
+  tuttiResult_t result = tuttiSuccess;
+  if (!views) return result;
   views->nhosts = comm->life.creation->nhosts;
+  if (comm->facts.settings.fault_level == 1 + 3) result = tt_replicas_create(comm);
+  if (result != tuttiSuccess) return result;
   return tt_view_create(&views->view, comm->facts.nranks, comm->facts.rank);
+}
+
+void tt_views_ready(struct tuttiComm *comm)
+{
+  struct tt_views *views = comm->parts.views;
+  if (!views || !views->replicas) return;
+  comm->facts.nranks = comm->facts.first_nranks / views->replicas->n;
+  comm->facts.rank = comm->facts.first_rank / views->replicas->n;
+  views->plane = NULL; /* the first one, too, is shrunk from it: to all */
+  tt_comm_means_free(comm);
 }
 
 void tt_views_destroy(struct tt_views *views)
 {
   if (!views) return;
+  tt_replicas_destroy(views->replicas);
   tt_view_destroy(views->view);
   tt_free(views);
 }
 
-static struct tuttiComm *plane_set(struct tt_views *views, struct tuttiComm *plane)
+struct tuttiComm *tt_views_set(struct tuttiComm **slot, struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  struct tuttiComm *before = views->plane;
-  views->plane = plane;
+  struct tuttiComm *before = *slot;
+  *slot = comm;
   pthread_mutex_unlock(&tt_process.mutex);
   return before;
 }
@@ -80,15 +81,19 @@ void tt_views_interrupt(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
   if (!views) return;
+  struct tt_replicas *replicas = views->replicas;
   pthread_mutex_lock(&tt_process.mutex);
-  if (views->plane) atomic_store(&views->plane->life.aborting, 1);
+  struct tuttiComm *all[] = {views->plane, replicas ? replicas->group : NULL, replicas ? replicas->leaders : NULL};
+  for (int k = 0; k < 3; k++)
+    if (all[k]) atomic_store(&all[k]->life.aborting, 1);
   pthread_mutex_unlock(&tt_process.mutex);
 }
 
 void tt_views_end(struct tuttiComm *comm, int aborts)
 {
   struct tt_views *views = comm->parts.views;
-  struct tuttiComm *plane = views ? plane_set(views, NULL) : NULL;
+  if (views) tt_replicas_end(views->replicas, aborts);
+  struct tuttiComm *plane = views ? tt_views_set(&views->plane, NULL) : NULL;
   if (plane && plane != comm) (aborts ? tt_comm_abort : tt_comm_destroy)(plane);
 }
 
@@ -142,17 +147,23 @@ static tuttiResult_t plane_await(struct tuttiComm *comm, struct tuttiComm *plane
   return result;
 }
 
+struct tt_settings tt_views_settings(const struct tuttiComm *comm)
+{
+  struct tt_settings settings = comm->facts.settings;
+  settings.fault_level = 1; /* the choice "0" */
+  settings.init_timeout_ms = settings.timeout_ms ? settings.timeout_ms : INIT_TIMEOUT_MOST;
+  return settings;
+}
+
 /* Makes the communicator that carries out the operations of a later view. */
 static tuttiResult_t plane_make(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
   struct tuttiComm *plane = NULL;
-  struct tt_settings settings = comm->facts.settings;
+  struct tt_settings settings = tt_views_settings(comm);
   int exclude[TT_VIEW_RANKS], n = 0;
   for (int r = 0; r < comm->facts.first_nranks; r++)
     if (!tt_rank_set_has(tt_view_members(views->view), r)) exclude[n++] = r;
-  settings.fault_level = 1; /* the choice "0" */
-  settings.init_timeout_ms = settings.timeout_ms ? settings.timeout_ms : INIT_TIMEOUT_MOST;
   struct tt_comm_spec spec = {
       .parent = comm, .exclude = exclude, .nexclude = n, .settings = &settings, .device = comm->facts.device};
   uint64_t began_ns = tt_now_ns();
@@ -164,20 +175,20 @@ static tuttiResult_t plane_make(struct tuttiComm *comm)
     if (plane) tt_comm_destroy(plane);
     return tt_fail_quiet(result, sentence);
   }
-  plane_set(views, plane);
+  tt_views_set(&views->plane, plane);
+  if (views->replicas) result = tt_replicas_prepare(comm);
+  if (result != tuttiSuccess) return result;
   return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : tuttiSuccess;
 }
 
-static tuttiResult_t plane_run(struct tuttiComm *comm, struct tt_binding *binding)
+tuttiResult_t tt_views_carry(struct tuttiComm *on, struct tt_binding *binding)
 {
-  struct tuttiComm *plane = comm->parts.views->plane;
-  tuttiResult_t result = tt_comm_health(plane);
+  tuttiResult_t result = tt_comm_health(on);
   if (result != tuttiSuccess) return result;
-  return plane == comm ? tt_comm_run_here(comm, binding) : tt_comm_run(plane, binding);
+  return on->parts.views ? tt_comm_run_here(on, binding) : tt_comm_run(on, binding);
 }
 
-/* The operation, then the commit barrier. */
-static tuttiResult_t carry_out(struct tuttiComm *comm, struct tt_binding *binding)
+tuttiResult_t tt_views_barrier(struct tuttiComm *on)
 {
   uint8_t byte = 0;
   struct tt_binding barrier = {.call = {.count = 1,
@@ -189,10 +200,18 @@ static tuttiResult_t carry_out(struct tuttiComm *comm, struct tt_binding *bindin
                                .in = &byte,
                                .out = &byte,
                                .before = 1};
-  tuttiResult_t result = plane_run(comm, binding);
+  return on->facts.nranks > 1 ? tt_views_carry(on, &barrier) : tuttiSuccess;
+}
+
+/* The operation, then the commit barrier. */
+static tuttiResult_t carry_out(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  struct tt_views *views = comm->parts.views;
+  if (views->replicas) return tt_replicas_run(comm, binding);
+  tuttiResult_t result = tt_views_carry(views->plane, binding);
   if (result != tuttiSuccess) return result;
-  tt_view_held(comm->parts.views->view);
-  return comm->parts.views->plane->facts.nranks > 1 ? plane_run(comm, &barrier) : tuttiSuccess;
+  tt_view_held(views->view);
+  return tt_views_barrier(views->plane);
 }
 
 /* ---- a change of the view ---- */
@@ -205,6 +224,7 @@ static tuttiResult_t install(struct tuttiComm *comm)
   int rank = 0, nranks = 0;
   if (!views->is_due) return tt_views_standing(comm);
   views->is_due = 0;
+  if (views->replicas) return tt_fail_quiet(tuttiRemoteError, views->sentence); /* logical ranks stay */
   for (int r = 0; r < comm->facts.first_nranks; r++) {
     if (r == comm->facts.first_rank) rank = nranks;
     nranks += tt_rank_set_has(members, r);
@@ -248,6 +268,14 @@ static int is_main_part(const struct tuttiComm *comm, const struct tt_view_decis
   return views->nhosts == 1 || 2 * nleft > n || (2 * nleft == n && has_lowest);
 }
 
+static tuttiResult_t lacking(struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "logical rank %d has lost half of its %d replicas or more: %.300s",
+           tt_replicas_lacking(comm), comm->parts.views->replicas->n, comm->parts.views->sentence);
+  return over(comm, tuttiRemoteError, sentence);
+}
+
 /* Nobody can tell whether the others go on. Those that do wait for this rank no more. */
 static tuttiResult_t cut_off(struct tuttiComm *comm)
 {
@@ -270,6 +298,7 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
     return succeeds ? tuttiSuccess : result;
   }
   sentence_make(comm, decided);
+  if (views->replicas && tt_replicas_lacking(comm) >= 0) return lacking(comm);
   if (!is_main_part(comm, decided)) return cut_off(comm);
   tt_log(TT_LOG_INFO, "%s", views->sentence);
   views->is_due = 1;
@@ -293,23 +322,39 @@ static void losses_take(struct tuttiComm *comm)
   for (int r = 0, there = 0; plane && plane != comm && r < comm->facts.first_nranks; r++)
     if (tt_rank_set_has(tt_view_members(views->view), r))
       tt_watch_lose_too(comm->parts.watch, r, plane->parts.watch, there++);
+  if (views->replicas) tt_replicas_losses(comm);
 }
 
-/* Takes what other ranks say, and who is lost. A rank that finds another one lost looks after that whether it is taken
+/* A rank that finds another one lost looks after that whether it is taken
  * for lost itself: of two that take each other for lost one at least sees it. */
-static void news_take(struct tuttiComm *comm)
+void tt_views_hear(struct tuttiComm *comm)
 {
   struct tt_view *view = comm->parts.views->view;
+  struct tt_replicas *replicas = comm->parts.views->replicas;
   const struct tt_watch *watch = comm->parts.watch;
-  struct tt_view_word word;
+  struct tt_views_said said;
   uint8_t lost[TT_VIEW_RANKS] = {0};
   int nranks = comm->facts.first_nranks, self = comm->facts.first_rank;
   for (int r = 0; r < nranks; r++) lost[r] = r != self && tt_watch_is_lost(watch, r);
   if (tt_watch_is_lost(watch, self)) tt_view_lose(view, self);
   for (int r = 0; r < nranks; r++) {
-    if (tt_watch_said(watch, r, (void *)&word, WORDS)) tt_view_hear(view, r, &word);
+    if (r != self && tt_watch_said(watch, r, (void *)&said, TT_VIEWS_WORDS)) {
+      tt_view_hear(view, r, &said.view);
+      if (replicas && r / replicas->n == self / replicas->n) {
+        tt_raft_hear(&replicas->raft, r % replicas->n, &said.raft);
+        replicas->seen[r % replicas->n] = said.view.view;
+      }
+    }
     if (lost[r]) tt_view_lose(view, r);
   }
+}
+
+void tt_views_say(struct tuttiComm *comm)
+{
+  const struct tt_views *views = comm->parts.views;
+  struct tt_views_said said = {.view = *tt_view_said(views->view)};
+  if (views->replicas) said.raft = views->replicas->raft.said;
+  tt_watch_say(comm->parts.watch, (void *)&said, TT_VIEWS_WORDS);
 }
 
 /* About every millisecond: looks for dead processes, and for ranks that are late. waited_ns: since this rank has
@@ -354,19 +399,18 @@ static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
   tt_waiter_init(&waiter, 1);
   for (int looks = 0; !atomic_load(&comm->life.aborting);) {
     uint64_t now_ns = tt_now_ns();
-    news_take(comm);
+    tt_views_hear(comm);
     if (!stopped_ns && stop(comm, why, now_ns - began_ns)) stopped_ns = now_ns;
     enum tt_view_act act = tt_view_next(views->view);
     if (act == TT_VIEW_CHANGED) return changed(comm, sentence);
     if (act == TT_VIEW_EXPELLED) return expelled(comm);
-    const void *said = tt_view_said(views->view);
-    if (act == TT_VIEW_SAY) tt_watch_say(comm->parts.watch, said, WORDS);
+    if (act == TT_VIEW_SAY) tt_views_say(comm);
     if (tt_waiter_pause(&waiter, act == TT_VIEW_SAY)) look(comm, stopped_ns ? now_ns - stopped_ns : 0, looks++);
   }
   return tt_comm_aborted(comm);
 }
 
-tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
+static tuttiResult_t attempt(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_views *views = comm->parts.views;
   enum tt_view_fate fate = tt_view_begin(views->view);
@@ -376,4 +420,18 @@ tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
   if (result == tuttiSuccess) result = carry_out(comm, binding);
   if (result == tuttiSuccess) return result;
   return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : change(comm, result);
+}
+
+tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  struct tt_views *views = comm->parts.views;
+  struct tt_binding own;
+  if (!views->replicas) return attempt(comm, binding);
+  tuttiResult_t result = tt_replicas_keep(comm, binding, &own);
+  if (result != tuttiSuccess) return result;
+  for (;;) { /* again, while only a process is lost */
+    *binding = own;
+    result = attempt(comm, binding);
+    if (result != tuttiRemoteError || atomic_load(&views->over) || atomic_load(&comm->life.aborting)) return result;
+  }
 }

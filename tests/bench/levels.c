@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fault_level 1 costs while nothing fails: all-reduces of 8 B, 4 KiB and 1 MiB on two communicators of the same
- * ranks, one of each level, in turns of batches. Prints the time of a call at both levels, of the slowest rank (us),
- * and the median ratio of neighbouring batches.
+/* What fault_level 1, or 3, costs while nothing fails: all-reduces of 8 B, 4 KiB and 1 MiB on two communicators of the
+ * same ranks, one of each level, in turns of batches. At level 3 ranks are those of a third of the processes: with
+ * level 0 the others wait. Prints the time of a call at both levels, of the slowest rank (us), and the median and least
+ * ratio of neighbouring batches.
  *
- *   tutti run -n 2 bench_levels [BATCHES] */
+ *   tutti run -n 2 bench_levels [BATCHES [LEVEL]] */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,21 +57,27 @@ static tuttiComm_t join(const tuttiLaunch_t *launch, tuttiComm_t first, int leve
 int main(int argc, char **argv)
 {
   static double us[2][MOST], ratios[MOST];
-  int batches = argc > 1 ? atoi(argv[1]) : 40;
+  int batches = argc > 1 ? atoi(argv[1]) : 40, level = argc > 2 ? atoi(argv[2]) : 1;
   tuttiLaunch_t launch;
   void *data;
   if (batches < 1 || batches > MOST) return 2;
   check(tuttiGetLaunch(&launch));
   tuttiComm_t comms[2];
-  comms[0] = join(&launch, NULL, 0);
-  comms[1] = join(&launch, comms[0], 1);
+  tuttiComm_t all = join(&launch, NULL, 0);
+  int replicas = level == 3 ? 3 : 1, leads = launch.proc % replicas == 0;
+  check(tuttiCommSplit(all, leads ? 0 : TUTTI_SPLIT_NOCOLOR, 0, &comms[0], NULL));
+  comms[1] = join(&launch, all, level);
   check(tuttiMemAlloc(&data, sizes[SIZES - 1]));
-  if (launch.proc == 0) printf("%d ranks: bytes, us at level 0, us at level 1 (medians), ratio\n", launch.nprocs);
+  if (launch.proc == 0)
+    printf("%d ranks: bytes, us at level 0, us at level %d (medians), ratio, least\n", launch.nprocs / replicas, level);
   for (int s = 0; s < SIZES; s++) {
     int calls = sizes[s] > 65536 ? 50 : 1000;
     for (int b = -2; b < batches; b++) {
-      double of[2];
-      for (int level = 0; level < 2; level++) of[level] = batch(comms[level], data, sizes[s], calls);
+      double of[2] = {1, 1};
+      if (leads) of[0] = batch(comms[0], data, sizes[s], calls);
+      check(tuttiBarrier(all, NULL));
+      of[1] = batch(comms[1], data, sizes[s], calls);
+      check(tuttiBarrier(all, NULL));
       if (b < 0) continue; /* the first ones open links */
       us[0][b] = of[0];
       us[1][b] = of[1];
@@ -80,10 +87,12 @@ int main(int argc, char **argv)
     qsort(us[1], (size_t)batches, sizeof us[1][0], by_value);
     qsort(ratios, (size_t)batches, sizeof ratios[0], by_value);
     if (launch.proc == 0)
-      printf("%8zu %10.2f %10.2f %6.2f\n", sizes[s], us[0][batches / 2], us[1][batches / 2], ratios[batches / 2]);
+      printf("%8zu %10.2f %10.2f %6.2f %6.2f\n", sizes[s], us[0][batches / 2], us[1][batches / 2], ratios[batches / 2],
+             ratios[0]);
   }
   check(tuttiMemFree(data));
   check(tuttiCommDestroy(comms[1]));
-  check(tuttiCommDestroy(comms[0]));
+  if (leads) check(tuttiCommDestroy(comms[0]));
+  check(tuttiCommDestroy(all));
   return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fault_level 1 without a loss: all collectives have the results of level 0; whatever is not carried out at that level
- * is refused with a sentence that names it, and the communicator goes on; levels that are not there are refused; a call
+ * is refused with a sentence that names it, and the communicator goes on; a level that is not there is refused; a call
  * that differs between ranks ends all ranks with the same call. */
 #include <pthread.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static int refuses_levels(const struct ranks *self)
 {
   tuttiComm_t comm;
   RANKS_CHECK(join(self, 2, &comm) == tuttiInvalidArgument && says("fault_level is 2, and holder groups are not"));
-  RANKS_CHECK(join(self, 3, &comm) == tuttiInvalidArgument && says("fault_level is 3, and groups of replicas are not"));
+  RANKS_CHECK(join(self, 3, &comm) == tuttiInvalidUsage && says("nranks is 1, which is no multiple of 3"));
   RANKS_CHECK(join(self, 4, &comm) == tuttiInvalidArgument && says("config.fault_level is 4"));
   return 0;
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault_level 3 with real processes: leaders of logical ranks, and other replicas, are killed by SIGKILL in the middle
+ * of calls. No call fails, and every result has, on every replica, bit for bit what it has without a death, for sums of
+ * floats, whose bits depend on their order. A logical rank that loses its majority ends all alike.
+ * "--kills N": so many jobs, of each transport in turn; "--seed N"; "--only TEST".
+ * Labels: processes. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chance.h"
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define LOGICAL 2
+#define MOST_REPLICAS 5
+#define PROCESSES (LOGICAL * MOST_REPLICAS)
+#define CALLS 60
+#define MOST 30000 /* elements of a call */
+
+static int njobs = 4;
+static uint64_t first_seed = 1;
+
+/* Shared with the processes. */
+struct job {
+  uint64_t seed;
+  int n; /* replicas */
+  const char *transports;
+  _Atomic int nready;
+  _Atomic int calls[PROCESSES]; /* under way */
+  _Atomic long longest_us[PROCESSES]; /* of a call */
+  uint64_t results[PROCESSES][CALLS]; /* digests; 0: the call has not ended */
+};
+
+static long now_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static uint64_t digest(const void *data, size_t bytes)
+{
+  const uint8_t *at = data;
+  uint64_t hash = 14695981039346656037u;
+  for (size_t k = 0; k < bytes; k++) hash = (hash ^ at[k]) * 1099511628211u;
+  return hash | 1;
+}
+
+static float in[LOGICAL * MOST], out[LOGICAL * MOST]; /* of this process */
+
+/* The same on all replicas of a logical rank. */
+static tuttiResult_t call(const struct job *job, int rank, int k, tuttiComm_t comm, uint64_t *result)
+{
+  uint64_t chance = job->seed * 7919 + (uint64_t)k;
+  size_t kind = below(&chance, 6), root = below(&chance, LOGICAL), few = 1 + below(&chance, 7);
+  size_t count = below(&chance, 2) ? MOST : few;
+  int in_place = (int)below(&chance, 2);
+  chance = job->seed * 104729 + (uint64_t)(k * LOGICAL + rank);
+  for (size_t e = 0; e < LOGICAL * count; e++) in[e] = (float)next(&chance) / (float)(1ull << 40) - 1e6f;
+  memset(out, 0, sizeof out);
+  float *to = in_place ? in : out;
+  size_t n = count;
+  tuttiResult_t ended;
+  if (kind == 0) ended = tuttiBroadcast(in, to, count, tuttiFloat, (int)root, comm, NULL);
+  else if (kind == 1) {
+    ended = tuttiReduce(in, to, count, tuttiFloat, tuttiSum, (int)root, comm, NULL);
+    if (rank != (int)root) n = 0;
+  } else if (kind == 2) {
+    ended = tuttiAllGather(in_place ? in + (size_t)rank * count : in, to, count, tuttiFloat, comm, NULL);
+    n = LOGICAL * count;
+  } else if (kind == 3) {
+    ended = tuttiReduceScatter(in, out, count, tuttiFloat, tuttiSum, comm, NULL);
+    to = out;
+  } else ended = tuttiAllReduce(in, to, count, tuttiFloat, kind == 4 ? tuttiAvg : tuttiSum, comm, NULL);
+  *result = digest(to, n * sizeof *to);
+  return ended;
+}
+
+static int body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  int nranks, rank;
+  config.fault_level = 3;
+  config.transports = job->transports;
+  setenv("TUTTI_REPLICAS", job->n == 3 ? "3" : "5", 1);
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == LOGICAL);
+  RANKS_CHECK(tuttiCommUserRank(comm, &rank) == tuttiSuccess && rank == self->rank / job->n);
+  atomic_fetch_add(&job->nready, 1);
+  for (int k = 0; k < CALLS; k++) {
+    uint64_t result;
+    atomic_store(&job->calls[self->rank], k);
+    long since = now_us();
+    RANKS_CHECK(call(job, rank, k, comm, &result) == tuttiSuccess);
+    long took = now_us() - since;
+    if (k && took > atomic_load(&job->longest_us[self->rank])) atomic_store(&job->longest_us[self->rank], took);
+    job->results[self->rank][k] = result;
+    RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == LOGICAL);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+#define CHECK(holds, ...) \
+  do { \
+    if (!(holds)) { \
+      printf("seed %llu, %s: ", (unsigned long long)job->seed, job->transports); \
+      printf(__VA_ARGS__); \
+      printf("\n"); \
+      fail(); \
+    } \
+  } while (0)
+
+/* Kills the lowest replicas that live, which lead, and some others, at drawn calls a drawn time after they have begun:
+ * a minority of each logical rank. Returns them. */
+static unsigned leaders_kill(const struct job *job, const int *pids, uint64_t *chance)
+{
+  unsigned dead = 0;
+  int at = 1 + (int)below(chance, CALLS / 3);
+  for (int d = 0; d < job->n / 2; d++)
+    for (int l = 0; l < LOGICAL; l++) {
+      int first = l * job->n, victim = first, witness = 0;
+      while (dead >> victim & 1) victim++;
+      if (below(chance, 4) == 0) victim = first + job->n - 1 - d;
+      if (dead >> victim & 1 || below(chance, 5) == 0) continue;
+      while (dead >> witness & 1 || witness == victim) witness++;
+      long limit = now_us() + 20000000;
+      while (atomic_load(&job->calls[witness]) < at && now_us() < limit) usleep(20);
+      long wait = now_us() + (long)below(chance, 1000);
+      while (now_us() < wait) {}
+      kill(pids[victim], SIGKILL);
+      dead |= 1u << victim;
+      at += (int)below(chance, CALLS / 6);
+    }
+  return dead;
+}
+
+/* Runs the job of a seed; kills: with deaths. Returns how many ranks were killed. */
+static int job_run(struct job *job, int kills, long *longest_us)
+{
+  int pids[PROCESSES], nprocesses = LOGICAL * job->n, nkilled = 0;
+  uint64_t chance = job->seed;
+  assert_int_equal(ranks_start(nprocesses, body, job, pids), 0);
+  long limit = now_us() + 60000000;
+  while (atomic_load(&job->nready) < nprocesses && now_us() < limit) usleep(500);
+  unsigned dead = kills ? leaders_kill(job, pids, &chance) : 0;
+  for (int p = 0; p < nprocesses; p++) {
+    int status = ranks_wait(pids[p], 60 * ranks_patience());
+    CHECK(dead >> p & 1 || status == 0, "process %d: status %d in call %d", p, status, atomic_load(&job->calls[p]));
+    nkilled += (int)(dead >> p & 1);
+    if (!(dead >> p & 1) && atomic_load(&job->longest_us[p]) > *longest_us)
+      *longest_us = atomic_load(&job->longest_us[p]);
+  }
+  return nkilled;
+}
+
+static void deaths_change_no_bit(void **state)
+{
+  int nkilled = 0, ncompared = 0;
+  long longest_us = 0, calm_us = 0;
+  (void)state;
+  for (int k = 0; k < njobs; k++) {
+    struct job *whole = ranks_shared(sizeof *whole), *job = ranks_shared(sizeof *job);
+    *whole = (struct job){
+        .seed = first_seed + (uint64_t)k, .n = k % 4 == 3 ? 5 : 3, .transports = k % 2 ? "tcp" : "shm"};
+    *job = *whole;
+    job_run(whole, 0, &calm_us);
+    nkilled += job_run(job, 1, &longest_us);
+    for (int p = 0; p < LOGICAL * job->n; p++)
+      for (int c = 0; c < CALLS; c++) {
+        if (!job->results[p][c]) continue; /* it was killed before */
+        int first = p / job->n * job->n;
+        CHECK(job->results[p][c] == whole->results[first][c], "call %d has other bits on process %d", c, p);
+        CHECK(whole->results[p][c] == whole->results[first][c], "call %d differs between replicas without a death", c);
+        ncompared++;
+      }
+  }
+  printf("%d jobs, %d processes killed, %d results alike bit for bit; longest call %ld ms, %ld ms without deaths\n",
+         njobs, nkilled, ncompared, longest_us / 1000, calm_us / 1000);
+  assert_true(nkilled > 0);
+}
+
+/* ---- a logical rank without a majority ---- */
+
+static int lacks(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  tuttiResult_t result = tuttiSuccess, state;
+  float value = 1, sum;
+  config.fault_level = 3;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  atomic_fetch_add(&job->nready, 1);
+  while (result == tuttiSuccess) result = tuttiAllReduce(&value, &sum, 1, tuttiFloat, tuttiSum, comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError && says("logical rank 1 has lost half of its 3 replicas or more"));
+  RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiRemoteError);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+  return 0;
+}
+
+static void a_logical_rank_without_a_majority_ends_all(void **state)
+{
+  int pids[PROCESSES];
+  struct job *job = ranks_shared(sizeof *job);
+  (void)state;
+  assert_int_equal(ranks_start(6, lacks, job, pids), 0);
+  long limit = now_us() + 60000000;
+  while (atomic_load(&job->nready) < 6 && now_us() < limit) usleep(500);
+  usleep(30000);
+  kill(pids[3], SIGKILL);
+  kill(pids[5], SIGKILL);
+  for (int p = 0; p < 6; p++) {
+    int status = ranks_wait(pids[p], 30 * ranks_patience());
+    if (p != 3 && p != 5) assert_int_equal(status, 0);
+  }
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(deaths_change_no_bit),
+                                     cmocka_unit_test(a_logical_rank_without_a_majority_ends_all)};
+  setenv("TUTTI_DEBUG", "NONE", 0);
+  setenv("TUTTI_CACHE", "none", 0);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--kills") == 0) njobs = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
