@@ -3,25 +3,40 @@
  * out, no sockets and no clock; net drives it. Primitive: keyed BLAKE2b of libsodium.
  *
  *   S -> C   32 B  magic 8 | nonce Ns 24
- *   C -> S  112 B  magic 8 | version 4 | kind 2 | lane 2 | src 4 | dst 4 | epoch 8 |
- *                  nonce Nc 24 | job 16 | zero 8 | MACc 32
- *   S -> C   40 B  status 8 | MACs 32
- *   MACc = BLAKE2b-256(K, "C" | Ns | the first 80 bytes of the client's message)
- *   MACs = BLAKE2b-256(K, "S" | Ns | Nc | status)
+ *   C -> S  144 B  magic 8 | version 4 | kind 2 | lane 2 | src 4 | dst 4 | epoch 8 |
+ *                  nonce Nc 24 | job 16 | zero 8 | Xc 32 | MACc 32
+ *   S -> C   72 B  status 8 | Xs 32 | MACs 32
+ *   MACc = BLAKE2b-256(K, "C" | Ns | the client's message before MACc)
+ *   MACs = BLAKE2b-256(K, "S" | Ns | the client's message | the verdict before MACs)
  * The server is authenticated by MACs, the client by MACc; nonces on both sides rule
  * out replay, labels rule out reflection, and kind, ranks, lane and epoch are inside
- * the MAC. Integers are little endian. Comparisons take constant time. */
+ * the MAC. Integers are little endian. Comparisons take constant time.
+ *
+ * Xc and Xs are X25519 keys made for this connection if its kind has keys (tt_hello_has_keys), else zero. Both ends
+ * then have a key for each direction:
+ *   BLAKE2b-256(K, "to server" or "to client" | Ns | the client's message | the verdict | X25519(Xc, Xs))
+ * Who relays the handshake, and who learns K later, has neither. */
 #ifndef TT_AUTH_H
 #define TT_AUTH_H
 
+#include <stdalign.h>
+
 #include "base/base.h"
+
+/* The version of the handshake and of all that follows it: start-up, control frames, data frames, shared memory. To be
+ * raised with any change of them, so that ranks of unlike builds are told, not misunderstood. */
+#define TT_WIRE_VERSION 3
 
 #define TT_KEY_BYTES 32
 #define TT_JOB_BYTES 16
 #define TT_NONCE_BYTES 24
 #define TT_CHALLENGE_BYTES 32
-#define TT_REPLY_BYTES 112
-#define TT_VERDICT_BYTES 40
+#define TT_REPLY_BYTES 144
+#define TT_VERDICT_BYTES 72
+#define TT_TAG_BYTES 16
+
+/* The values of TUTTI_AUTH, in the order of base/settings.def. */
+enum tt_auth_level { TT_AUTH_NONE, TT_AUTH_KEY, TT_AUTH_DATA, TT_AUTH_ENCRYPT };
 
 /* The credentials that admit to a communicator. */
 struct tt_credentials {
@@ -37,8 +52,16 @@ enum tt_hello_kind {
   TT_HELLO_CONTROL,    /* control link of watch */
   TT_HELLO_SHARE,      /* asks for a descriptor over a local socket; lane says which one */
   TT_HELLO_OUTBOX,     /* asks over a local socket for the outbox of the shm transport */
-  TT_HELLO_QUEUE_PAIR  /* exchanges the facts that two queue pairs of the verbs transport must know; lane says which */
+  TT_HELLO_QUEUE_PAIR, /* exchanges the facts that two queue pairs of the verbs transport must know; lane says which */
+  TT_HELLO_KEYED_LINK  /* a data link whose frames are authenticated (TUTTI_AUTH=data) */
 };
+
+/* Whether connections of a kind have keys of their own: not within a host, nor links whose data are in clear. Making
+ * them costs each end about 0.1 ms. */
+static inline int tt_hello_has_keys(enum tt_hello_kind kind)
+{
+  return kind != TT_HELLO_LINK && kind != TT_HELLO_SHARE && kind != TT_HELLO_OUTBOX;
+}
 
 struct tt_hello {
   uint16_t kind; /* enum tt_hello_kind */
@@ -49,6 +72,16 @@ struct tt_hello {
 /* Makes libsodium ready. To be called before anything else here; cheap when repeated. */
 tuttiResult_t tt_auth_init(void);
 
+/* The keys of one connection, one for each direction, and how many frames they have sealed: a frame that is changed,
+ * sent twice, left out or out of order does not fit. Zeroed memory is a session without a secret. */
+struct tt_seal {
+  uint8_t key[TT_KEY_BYTES];
+  uint64_t count;
+};
+struct tt_session {
+  struct tt_seal out, in;
+};
+
 void tt_random(void *out, size_t len);
 void tt_wipe(void *secret, size_t len);
 
@@ -57,6 +90,15 @@ void tt_wipe(void *secret, size_t len);
 void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], const char *label,
                    const void *data, size_t len);
 
+/* out = BLAKE2b-256 of the bytes, without a key. */
+void tt_digest(uint8_t out[TT_KEY_BYTES], const void *data, size_t len);
+
+/* An X25519 key pair; and the secret that two of them share: 0 if the other one is no key (all of its secrets are
+ * zero). */
+void tt_exchange_make(uint8_t secret[TT_KEY_BYTES], uint8_t public[TT_KEY_BYTES]);
+int tt_exchange_share(uint8_t out[TT_KEY_BYTES], const uint8_t secret[TT_KEY_BYTES],
+                      const uint8_t public[TT_KEY_BYTES]);
+
 /* Reads TUTTI_KEY_FILE and hashes it into out. It must be a regular file owned by the effective user, of mode at most
  * 0600 and 16 to 4096 bytes; links are not followed. Errors: tuttiInvalidUsage with the path and the remedy. */
 tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES]);
@@ -64,15 +106,18 @@ tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES]);
 /* Server: makes the challenge; ns keeps its nonce. */
 void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES]);
 
-/* Client: answers a challenge. nc is remembered for tt_verdict_check. Errors:
+/* Client: answers a challenge. The reply is kept for tt_verdict_check, and secret for tt_session_join. Errors:
  * tuttiRemoteError, without a sentence, if the challenge is not ours (wrong magic). */
 tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const uint8_t challenge[TT_CHALLENGE_BYTES],
                             const struct tt_credentials *credentials, const struct tt_hello *hello,
-                            uint8_t nc[TT_NONCE_BYTES]);
+                            uint8_t secret[TT_KEY_BYTES]);
 
 /* Server: 0 as soon as the first `len` bytes show that this is no reply of ours. */
 int tt_reply_plausible(const uint8_t *start, size_t len);
+
+/* Server: 1 as soon as the first `len` bytes of a plausible reply show that it is of another version. */
+int tt_reply_is_foreign(const uint8_t *start, size_t len);
 
 /* Server: reads the unauthenticated job and epoch of a reply, to find the credentials that it claims. Returns 0
  * if magic or version are not ours. */
@@ -93,21 +138,60 @@ int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONC
                    const struct tt_credentials *credentials, struct tt_hello *hello);
 
 /* Server: writes the verdict on an authentic reply; status 0 is welcome, any other a reason that the
- * client gets to see. */
-enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY };
+ * client gets to see. A welcome fills *session if the reply is of a kind that has keys; else it is zero. */
+enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY, TT_STATUS_VERSION };
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                     const struct tt_credentials *credentials);
+                     const struct tt_credentials *credentials, struct tt_session *session);
 
-/* Server: writes the verdict on a reply that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
- * MAC of zeros. No key is used, so strangers learn nothing from it. An honest client with another key
- * sees a verdict that is not authentic; after a few of them it can say so. */
-void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES]);
+/* Server: writes the verdict on a reply that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY; or on one
+ * of another version: TT_STATUS_VERSION; and a MAC of zeros. No key is used, so strangers learn nothing from it. An
+ * honest client sees a verdict that is not authentic; after a few of them it can say so, by tt_verdict_seems. */
+void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES], enum tt_status status);
+uint64_t tt_verdict_seems(const uint8_t verdict[TT_VERDICT_BYTES]);
 
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
                      const uint8_t challenge[TT_CHALLENGE_BYTES],
-                     const uint8_t nc[TT_NONCE_BYTES], const struct tt_credentials *credentials,
+                     const uint8_t reply[TT_REPLY_BYTES], const struct tt_credentials *credentials,
                      uint64_t *status);
+
+/* Client: fills *session after an authentic welcome, as the server's verdict did. */
+void tt_session_join(struct tt_session *session, const uint8_t verdict[TT_VERDICT_BYTES],
+                     const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t reply[TT_REPLY_BYTES],
+                     const struct tt_credentials *credentials, const uint8_t secret[TT_KEY_BYTES]);
+
+/* ---- frames of a connection that has keys (session.c) ---- */
+
+/* Hides a secret that goes this way, or shows it again: XOR with a key that serves one secret for each direction. */
+void tt_seal_mask(const struct tt_seal *seal, uint8_t secret[TT_KEY_BYTES]);
+
+/* Writes the tag of the next frame of this direction: BLAKE2b-256(key, count 8 | frame), its first 16 bytes. */
+void tt_seal_make(struct tt_seal *seal, const void *frame, size_t len, uint8_t tag[TT_TAG_BYTES]);
+/* 1 if this is the next frame of this direction, as it was sealed; 0: it is not, and nothing that follows will be. */
+int tt_seal_fits(struct tt_seal *seal, const void *frame, size_t len, const uint8_t tag[TT_TAG_BYTES]);
+
+/* ---- frames of data, piece by piece (guard.c) ----
+ * As ChaCha20-Poly1305 of RFC 8439 with the count of the frame as nonce, but head and payload have tags of their own,
+ * so that a length in the head can be believed before the payload is there:
+ *   block 0 of ChaCha20(key, nonce 0 4 | count 8) = key of the payload's Poly1305 32 | of the head's 32
+ *   the payload is XORed with block 1 and those behind it, if it is encrypted; the tag is of the bytes that are sent
+ * A key guards frames or seals them, not both. */
+struct tt_guard {
+  alignas(16) uint8_t state[256]; /* of the payload's Poly1305 */
+  uint8_t key[TT_KEY_BYTES], head_key[TT_KEY_BYTES], nonce[12];
+  uint64_t at; /* bytes of the payload covered so far */
+};
+
+/* Begins the next frame of this direction. */
+void tt_guard_open(struct tt_guard *guard, struct tt_seal *seal);
+void tt_guard_head(const struct tt_guard *guard, const void *head, size_t len, uint8_t tag[TT_TAG_BYTES]);
+int tt_guard_head_fits(const struct tt_guard *guard, const void *head, size_t len, const uint8_t tag[TT_TAG_BYTES]);
+/* Encrypts or decrypts the next bytes of the payload; out may be in. */
+void tt_guard_cover(struct tt_guard *guard, void *out, const void *in, size_t len);
+/* Adds the next bytes of the payload, as they are sent, to its tag; then says the tag, once. */
+void tt_guard_add(struct tt_guard *guard, const void *data, size_t len);
+void tt_guard_tag(struct tt_guard *guard, uint8_t tag[TT_TAG_BYTES]);
+int tt_guard_fits(struct tt_guard *guard, const uint8_t tag[TT_TAG_BYTES]);
 
 #endif

@@ -6,7 +6,6 @@
 #include "auth/hash_private.h"
 #include "auth/wire.h"
 
-#define VERSION 2
 #define MAC_BYTES 32
 
 static const uint8_t magic[8] = {'T', 'u', 't', 't', 'i', 0xaa, 0x0d, 0x0a};
@@ -22,13 +21,15 @@ enum {
   AT_NONCE = 32,
   AT_JOB = 56,
   AT_ZERO = 72,
-  AT_MAC = 80
+  AT_EXCHANGE = 80,
+  AT_MAC = 112
 };
+enum { VERDICT_EXCHANGE = 8, VERDICT_MAC = 40 };
 _Static_assert(AT_MAC + MAC_BYTES == TT_REPLY_BYTES, "the layout of auth.h");
 _Static_assert(AT_NONCE + TT_NONCE_BYTES == AT_JOB && AT_JOB + TT_JOB_BYTES == AT_ZERO,
                "the layout of auth.h");
 _Static_assert(sizeof magic + TT_NONCE_BYTES == TT_CHALLENGE_BYTES, "the layout of auth.h");
-_Static_assert(8 + MAC_BYTES == TT_VERDICT_BYTES, "the layout of auth.h");
+_Static_assert(VERDICT_MAC + MAC_BYTES == TT_VERDICT_BYTES, "the layout of auth.h");
 
 static void reply_mac(uint8_t mac[MAC_BYTES], const uint8_t *reply, const uint8_t *ns,
                       const struct tt_credentials *credentials)
@@ -37,12 +38,18 @@ static void reply_mac(uint8_t mac[MAC_BYTES], const uint8_t *reply, const uint8_
   tt_hash(mac, credentials->key, pieces, 3);
 }
 
-static void verdict_mac(uint8_t mac[MAC_BYTES], const uint8_t *ns, const uint8_t *nc,
-                        const uint8_t *status, const struct tt_credentials *credentials)
+static void verdict_mac(uint8_t mac[MAC_BYTES], const uint8_t *ns, const uint8_t *reply, const uint8_t *verdict,
+                        const struct tt_credentials *credentials)
 {
   const struct tt_piece pieces[] = {
-      {"S", 1}, {ns, TT_NONCE_BYTES}, {nc, TT_NONCE_BYTES}, {status, 8}};
+      {"S", 1}, {ns, TT_NONCE_BYTES}, {reply, TT_REPLY_BYTES}, {verdict, VERDICT_MAC}};
   tt_hash(mac, credentials->key, pieces, 4);
+}
+
+/* Whether a reply, authentic or not, is of a kind that has keys. */
+static int has_keys(const uint8_t *reply)
+{
+  return tt_hello_has_keys((enum tt_hello_kind)tt_wire_get(reply + AT_KIND, 2));
 }
 
 void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES])
@@ -55,20 +62,21 @@ void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_
 tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const uint8_t challenge[TT_CHALLENGE_BYTES],
                             const struct tt_credentials *credentials, const struct tt_hello *hello,
-                            uint8_t nc[TT_NONCE_BYTES])
+                            uint8_t secret[TT_KEY_BYTES])
 {
   if (memcmp(challenge, magic, sizeof magic) != 0) return tuttiRemoteError;
-  tt_random(nc, TT_NONCE_BYTES);
   memcpy(message, magic, sizeof magic);
-  tt_wire_put(message + AT_VERSION, 4, VERSION);
+  tt_wire_put(message + AT_VERSION, 4, TT_WIRE_VERSION);
   tt_wire_put(message + AT_KIND, 2, hello->kind);
   tt_wire_put(message + AT_LANE, 2, hello->lane);
   tt_wire_put(message + AT_SRC, 4, hello->src);
   tt_wire_put(message + AT_DST, 4, hello->dst);
   tt_wire_put(message + AT_EPOCH, 8, credentials->epoch);
-  memcpy(message + AT_NONCE, nc, TT_NONCE_BYTES);
+  tt_random(message + AT_NONCE, TT_NONCE_BYTES);
   memcpy(message + AT_JOB, credentials->job, TT_JOB_BYTES);
   memset(message + AT_ZERO, 0, AT_MAC - AT_ZERO);
+  memset(secret, 0, TT_KEY_BYTES);
+  if (has_keys(message)) tt_exchange_make(secret, message + AT_EXCHANGE);
   reply_mac(message + AT_MAC, message, challenge + sizeof magic, credentials);
   return tuttiSuccess;
 }
@@ -78,10 +86,15 @@ int tt_reply_plausible(const uint8_t *start, size_t len)
   return memcmp(start, magic, len < sizeof magic ? len : sizeof magic) == 0;
 }
 
+int tt_reply_is_foreign(const uint8_t *start, size_t len)
+{
+  return len >= AT_KIND && tt_wire_get(start + AT_VERSION, 4) != TT_WIRE_VERSION;
+}
+
 int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES], uint64_t *epoch)
 {
   if (memcmp(reply, magic, sizeof magic) != 0) return 0;
-  if (tt_wire_get(reply + AT_VERSION, 4) != VERSION) return 0;
+  if (tt_wire_get(reply + AT_VERSION, 4) != TT_WIRE_VERSION) return 0;
   memcpy(job, reply + AT_JOB, TT_JOB_BYTES);
   *epoch = tt_wire_get(reply + AT_EPOCH, 8);
   return 1;
@@ -90,7 +103,7 @@ int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES
 enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES])
 {
   if (memcmp(reply, magic, sizeof magic) != 0) return TT_CLAIM_NONE;
-  if (tt_wire_get(reply + AT_VERSION, 4) != VERSION) return TT_CLAIM_VERSION;
+  if (tt_wire_get(reply + AT_VERSION, 4) != TT_WIRE_VERSION) return TT_CLAIM_VERSION;
   return tt_wire_get(reply + AT_KIND, 2) == TT_HELLO_RENDEZVOUS ? TT_CLAIM_START : TT_CLAIM_OTHER;
 }
 
@@ -112,25 +125,48 @@ int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONC
 
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                     const struct tt_credentials *credentials)
+                     const struct tt_credentials *credentials, struct tt_session *session)
 {
+  uint8_t secret[TT_KEY_BYTES];
+  int keyed = status == TT_WELCOME && has_keys(reply);
+  memset(session, 0, sizeof *session);
+  memset(message, 0, TT_VERDICT_BYTES);
   tt_wire_put(message, 8, status);
-  verdict_mac(message + 8, ns, reply + AT_NONCE, message, credentials);
+  if (keyed) tt_exchange_make(secret, message + VERDICT_EXCHANGE);
+  verdict_mac(message + VERDICT_MAC, ns, reply, message, credentials);
+  if (!keyed) return;
+  const struct tt_handshake handshake = {credentials->key, ns, reply, message};
+  tt_session_make(session, 1, &handshake, secret, reply + AT_EXCHANGE);
+  tt_wipe(secret, sizeof secret);
 }
 
-void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES])
+void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES], enum tt_status status)
 {
   memset(message, 0, TT_VERDICT_BYTES);
-  tt_wire_put(message, 8, TT_STATUS_KEY);
+  tt_wire_put(message, 8, status);
+}
+
+uint64_t tt_verdict_seems(const uint8_t verdict[TT_VERDICT_BYTES])
+{
+  return tt_wire_get(verdict, 8);
 }
 
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
-                     const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t nc[TT_NONCE_BYTES],
+                     const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t reply[TT_REPLY_BYTES],
                      const struct tt_credentials *credentials, uint64_t *status)
 {
   uint8_t mac[MAC_BYTES];
-  verdict_mac(mac, challenge + sizeof magic, nc, verdict, credentials);
-  if (sodium_memcmp(mac, verdict + 8, MAC_BYTES) != 0) return 0;
+  verdict_mac(mac, challenge + sizeof magic, reply, verdict, credentials);
+  if (sodium_memcmp(mac, verdict + VERDICT_MAC, MAC_BYTES) != 0) return 0;
   *status = tt_wire_get(verdict, 8);
   return 1;
+}
+
+void tt_session_join(struct tt_session *session, const uint8_t verdict[TT_VERDICT_BYTES],
+                     const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t reply[TT_REPLY_BYTES],
+                     const struct tt_credentials *credentials, const uint8_t secret[TT_KEY_BYTES])
+{
+  const struct tt_handshake handshake = {credentials->key, challenge + sizeof magic, reply, verdict};
+  memset(session, 0, sizeof *session);
+  if (has_keys(reply)) tt_session_make(session, 0, &handshake, secret, verdict + VERDICT_EXCHANGE);
 }

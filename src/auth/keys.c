@@ -46,6 +46,12 @@ void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], c
   tt_hash(out, key, pieces, len ? 2 : 1);
 }
 
+void tt_digest(uint8_t out[TT_KEY_BYTES], const void *data, size_t len)
+{
+  const struct tt_piece piece = {data, len};
+  tt_hash(out, NULL, &piece, len ? 1 : 0);
+}
+
 /* Reads up to `size` bytes of a file; -1 and errno on an error. */
 static ssize_t read_all(int fd, uint8_t *buffer, size_t size)
 {

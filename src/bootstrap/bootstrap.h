@@ -23,7 +23,8 @@ enum {
   TT_ID_FIXED = 1,      /* the user gave the address: rank 0 opens it */
   TT_ID_MIXED = 0x100,  /* the key file is mixed into credentials.key; in memory only, never packed */
   TT_ID_USERS = 0x400,  /* the key is no secret, but only our own user reaches root; in memory only */
-  TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open after the ranks dial; in memory only */
+  TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open after the ranks dial, and each rank has
+                         * credentials of its own; in memory only */
 };
 
 /* Error of unpack: tuttiInvalidArgument: the id was not made by this library, or by another version of it. */
@@ -72,6 +73,7 @@ struct tt_rendezvous;
 
 struct tt_rendezvous_spec {
   const struct tt_id *id; /* copied; after tt_id_mix */
+  const struct tt_credentials *members; /* with TT_ID_DERIVED, on rank 0: those of each rank; copied */
   int nranks, rank;
   uint64_t agreement;     /* hash of settings and nothing else */
   uint64_t host;          /* tt_host_id of this rank: root and rank of one host watch each other's process */
@@ -93,6 +95,9 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const vo
 /* Drives connection and round. Returns tuttiInProgress, tuttiSuccess (the round is done; before the first round: this
  * rank has joined), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
+/* After the first round: 32 random bytes of this start-up that all ranks have, and nobody else, whatever else is known
+ * to whom. */
+void tt_rendezvous_secret(const struct tt_rendezvous *rendezvous, uint8_t secret[TT_KEY_BYTES]);
 /* Adds the events that poll waits for after tuttiInProgress, except deaths and the deadline. */
 void tt_rendezvous_pollset(const struct tt_rendezvous *rendezvous, struct tt_pollset *pollset);
 /* Tells the root why this rank gives up, so that all others learn it (before destroy). They get `code` and the sentence

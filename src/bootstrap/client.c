@@ -25,7 +25,8 @@ static void outlet_load(struct client *client)
   client->told_next = 0;
   client->head_out = (struct tt_start_frame){.kind = kind, .code = fails ? code : 0};
   client->head_out.len = fails ? TT_SENTENCE_BYTES : 0;
-  tt_frame_seal(&client->head_out, sentence, (size_t)client->head_out.len);
+  tt_frame_digest(&client->head_out, sentence, (size_t)client->head_out.len);
+  tt_frame_seal(&client->head_out, &client->session.out);
   tt_outlet_set(&client->out, &client->head_out, sizeof client->head_out, sentence,
                 (size_t)client->head_out.len);
 }
@@ -57,6 +58,7 @@ void tt_client_tell(struct client *client, enum tt_start_frame_kind kind)
 void tt_client_send_peer_infos(struct client *client, const struct tt_start_frame *head, const uint8_t *peer_infos)
 {
   client->head_out = *head;
+  tt_frame_seal(&client->head_out, &client->session.out);
   tt_outlet_set(&client->out, &client->head_out, sizeof client->head_out, peer_infos, (size_t)head->len);
   client_push(client);
 }
@@ -102,11 +104,12 @@ static void client_ready(struct tt_watcher *watcher, uint32_t events)
   tt_root_settle(root);
 }
 
-void tt_client_come(void *owner, const struct tt_hello *hello, int fd)
+void tt_client_come(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct tt_root *root = owner;
   struct client *client = NULL;
-  if (root->client_count < 2 * TT_RANKS_MAX) client = tt_alloc(1, sizeof *client);
+  int is_another = root->derived && hello->src != hello->dst; /* with the key of one rank, in the name of another */
+  if (!is_another && root->client_count < 2 * TT_RANKS_MAX) client = tt_alloc(1, sizeof *client);
   if (!client) {
     close(fd); /* the rank comes again */
     return;
@@ -115,7 +118,10 @@ void tt_client_come(void *owner, const struct tt_hello *hello, int fd)
   client->rank = hello->src;
   client->watcher = (struct tt_watcher){.fd = fd, .ready = client_ready};
   tt_intake_set(&client->in, &client->record, sizeof client->record);
-  tt_outlet_set(&client->out, &root->self, sizeof root->self, NULL, 0);
+  client->session = *session;
+  client->self = root->self;
+  tt_record_seal(&client->self, &client->session.out);
+  tt_outlet_set(&client->out, &client->self, sizeof client->self, NULL, 0);
   tt_socket_guard(fd, root->unreachable_ms);
   if (tt_watcher_add(&client->watcher, EPOLLIN) != tuttiSuccess) {
     close(fd);
@@ -149,6 +155,7 @@ void tt_clients_sweep(struct tt_root *root)
     root->client_count--;
     tt_free(client->reason);
     tt_free(client->sentence);
+    tt_wipe(client, sizeof *client);
     tt_free(client);
   }
 }

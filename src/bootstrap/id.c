@@ -8,7 +8,6 @@
 #define MAGIC 0x69747475u /* "utti" */
 #define LAYOUT 2
 #define PACKED_FLAGS TT_ID_FIXED
-#define AUTH_NONE 1 /* of "key|none" in settings.def */
 
 /* The 128 bytes; little endian. */
 struct packed_id {
@@ -142,7 +141,7 @@ tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
     tt_key_derive(id->credentials.key, secret, "tutti-root", open, sizeof open);
     tt_wipe(secret, sizeof secret);
     tt_wipe(open, sizeof open);
-  } else if ((id->flags & TT_ID_FIXED) && tt_address_is_loopback(&id->root) && settings->auth != AUTH_NONE) {
+  } else if ((id->flags & TT_ID_FIXED) && tt_address_is_loopback(&id->root) && settings->auth != TT_AUTH_NONE) {
     struct tt_address loopback = id->root;
     tt_address_local(&id->root, &loopback);
     id->flags |= TT_ID_USERS;
@@ -157,8 +156,8 @@ static tuttiResult_t secret_check(const struct tt_id *id, const char *text,
                                   const struct tt_settings *settings)
 {
   if (settings->key_file[0]) return tuttiSuccess;
-  if (settings->auth != AUTH_NONE && tt_address_is_loopback(&id->root)) return tuttiSuccess;
-  if (settings->auth != AUTH_NONE)
+  if (settings->auth != TT_AUTH_NONE && tt_address_is_loopback(&id->root)) return tuttiSuccess;
+  if (settings->auth != TT_AUTH_NONE)
     return tt_fail(tuttiInvalidUsage,
                    "a start-up at the fixed address %s has no secret: set TUTTI_KEY_FILE to a file with "
                    "the same secret on all hosts (mode 0600), or TUTTI_AUTH=none if everybody on this "
@@ -200,7 +199,7 @@ static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *setting
   tt_random(id->credentials.key, sizeof id->credentials.key);
   struct tt_id mixed = *id;
   result = tt_id_mix(&mixed, settings);
-  if (result == tuttiSuccess) result = tt_root_open(&mixed, &where, settings, &id->root);
+  if (result == tuttiSuccess) result = tt_root_open(&mixed, NULL, 0, &where, settings, &id->root);
   tt_wipe(&mixed, sizeof mixed);
   tt_record_fill(&self);
   id->root_pid = self.pid;

@@ -29,6 +29,7 @@ struct tt_rendezvous {
   enum expect expect;
   struct tt_dialer *dialer;
   int fd;
+  struct tt_session session;
   struct tt_intake in;
   struct tt_outlet out;
   struct tt_start_frame head_in, head_out, peer_info_head;
@@ -87,7 +88,8 @@ static void try_later(struct tt_rendezvous *r)
 
 static tuttiResult_t dialer(struct tt_rendezvous *r)
 {
-  struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = r->mine.rank};
+  uint32_t dst = r->id.flags & TT_ID_DERIVED ? r->mine.rank : 0;
+  struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = r->mine.rank, .dst = dst};
   tuttiResult_t result =
       tt_dialer_start(&r->dialer, &r->id.root, &r->id.credentials, &hello, r->deadline_ns);
   if (result != tuttiSuccess) return give_up(r, result);
@@ -98,13 +100,13 @@ static tuttiResult_t dialer(struct tt_rendezvous *r)
 }
 
 /* Opens the root at the listener (for IP, or local) that the id names; it must be a listener of this process. */
-static tuttiResult_t derived_root_open(struct tt_rendezvous *r)
+static tuttiResult_t derived_root_open(struct tt_rendezvous *r, const struct tt_rendezvous_spec *spec)
 {
   struct tt_address where = {.len = 0}, at;
   char name[16];
   int is_local = r->id.root.any.sa_family == AF_UNIX;
   tuttiResult_t result = is_local ? tuttiSuccess : tt_interface_choose(r->settings, &where, name);
-  if (result == tuttiSuccess) result = tt_root_open(&r->id, &where, r->settings, &at);
+  if (result == tuttiSuccess) result = tt_root_open(&r->id, spec->members, spec->nranks, &where, r->settings, &at);
   if (result != tuttiSuccess) return give_up(r, result);
   r->is_roots = 1;
   if (at.len == r->id.root.len && memcmp(&at.any, &r->id.root.any, at.len) == 0) return dialer(r);
@@ -119,7 +121,7 @@ static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
   uint64_t now = tt_now_ns();
   if (now < r->again_ns) return tuttiInProgress;
   try_later(r);
-  tuttiResult_t result = tt_root_open(&r->id, &r->id.root, r->settings, &at);
+  tuttiResult_t result = tt_root_open(&r->id, NULL, 0, &r->id.root, r->settings, &at);
   if (result == tuttiInProgress && now > r->deadline_ns) {
     char text[TT_ADDRESS_TEXT_BYTES];
     tt_address_text(&r->id.root, text, sizeof text);
@@ -136,6 +138,7 @@ static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
 
 static void connected(struct tt_rendezvous *r)
 {
+  r->session = *tt_dialer_session(r->dialer);
   tt_dialer_destroy(r->dialer);
   r->dialer = NULL;
   r->stage = CONNECTED;
@@ -150,6 +153,7 @@ static void connected(struct tt_rendezvous *r)
 static void introduce(struct tt_rendezvous *r)
 {
   r->stage = READY;
+  tt_record_seal(&r->mine, &r->session.out);
   tt_outlet_set(&r->out, &r->mine, sizeof r->mine, NULL, 0);
 }
 
@@ -188,7 +192,8 @@ static int output_drive(struct tt_rendezvous *r)
   r->peer_info_waits = 0;
   r->peer_info_head =
       (struct tt_start_frame){.kind = r->is_broadcast ? TT_START_SHARE : TT_START_PEER_INFO, .len = r->len};
-  tt_frame_seal(&r->peer_info_head, r->peer_info, len);
+  tt_frame_digest(&r->peer_info_head, r->peer_info, len);
+  tt_frame_seal(&r->peer_info_head, &r->session.out);
   tt_outlet_set(&r->out, &r->peer_info_head, sizeof r->peer_info_head, r->peer_info, len);
   return tt_outlet_write(&r->out, r->fd);
 }
@@ -201,7 +206,8 @@ static int last_frame(struct tt_rendezvous *r, enum tt_start_frame_kind kind, tu
   if (tt_outlet_write(&r->out, r->fd) != 1) return 0;
   size_t len = kind == TT_START_FAILURE ? sizeof r->sentence : 0;
   r->head_out = (struct tt_start_frame){.kind = kind, .code = (uint32_t)code, .len = len};
-  tt_frame_seal(&r->head_out, r->sentence, len);
+  tt_frame_digest(&r->head_out, r->sentence, len);
+  tt_frame_seal(&r->head_out, &r->session.out);
   tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
   return tt_outlet_write(&r->out, r->fd) == 1;
 }
@@ -225,8 +231,7 @@ static tuttiResult_t damaged(struct tt_rendezvous *r)
 {
   char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
   give_up(r, tt_fail(tuttiRemoteError,
-                     "what %s sent came damaged (wrong checksum): the network or a device on the way changes data; "
-                     "start again",
+                     "what %s sent " TT_DAMAGED "; start again",
                      root_name(r, name, sizeof name)));
   r->is_known = last_frame(r, TT_START_FAILURE, r->code);
   return r->code;
@@ -236,7 +241,7 @@ static tuttiResult_t head_arrived(struct tt_rendezvous *r)
 {
   const struct tt_start_frame *head = &r->head_in;
   size_t all_len = r->is_broadcast ? r->len : r->len * r->mine.nranks;
-  if (!tt_frame_is_whole(head)) return damaged(r);
+  if (!tt_frame_is_whole(head, &r->session.in)) return damaged(r);
   if (head->kind == TT_START_PEER_INFOS && r->in_round && head->len == all_len) {
     r->expect = PEER_INFOS;
     tt_intake_set(&r->in, r->all, all_len);
@@ -278,7 +283,7 @@ static void others_hear(const struct tt_rendezvous *r)
 
 static tuttiResult_t record_arrived(struct tt_rendezvous *r)
 {
-  if (!tt_record_is_whole(&r->came)) {
+  if (!tt_record_is_whole(&r->came, &r->session.in)) {
     r->damaged_records++;
     return come_again(r);
   }
@@ -349,7 +354,7 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
   char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
   return give_up(r, tt_fail(tuttiRemoteError,
                             "%s did not answer before the start-up's deadline: %s", root_name(r, name, sizeof name),
-                            r->damaged_records ? "what it says comes damaged (wrong checksum)"
+                            r->damaged_records ? "what it says comes damaged (see TUTTI_AUTH)"
                                                : "its process hangs or is stopped"));
 }
 
@@ -397,7 +402,6 @@ static void records_fill(struct tt_rendezvous *r, const struct tt_rendezvous_spe
   r->mine.agreement = spec->agreement;
   tt_settings_wire_marks(spec->settings, r->mine.marks);
   r->mine.host = spec->host;
-  tt_record_seal(&r->mine);
   r->root.pid = spec->id->root_pid;
   r->root.host = spec->id->root_host;
   r->root.pid_scope = spec->id->root_pid_scope;
@@ -420,7 +424,7 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   int opens_derived = (r->id.flags & TT_ID_DERIVED) && spec->rank == 0;
   r->stage = opens_fixed ? OPENING : DIALING;
   if (spec->rank == 0) tt_root_wait(&r->id, (uint64_t)spec->settings->init_timeout_ms * 1000000u);
-  result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r) : dialer(r);
+  result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r, spec) : dialer(r);
   if (result != tuttiInProgress) {
     tt_rendezvous_destroy(r);
     return result;
@@ -455,6 +459,11 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *r, const void *mine,
   tuttiResult_t result = round_start(r, r->mine.rank == 0 ? mine : NULL, len, all);
   if (result == tuttiSuccess) r->is_broadcast = 1;
   return result;
+}
+
+void tt_rendezvous_secret(const struct tt_rendezvous *r, uint8_t secret[TT_KEY_BYTES])
+{
+  memcpy(secret, r->root.secret, TT_KEY_BYTES);
 }
 
 /* Like others_hear, for a reason that this rank has sent: the root closes our connection when it has it. */
@@ -529,6 +538,6 @@ void tt_rendezvous_destroy(struct tt_rendezvous *r)
     throw_away(r->fd);
     close(r->fd);
   }
-  tt_wipe(&r->id.credentials, sizeof r->id.credentials);
+  tt_wipe(r, sizeof *r);
   tt_free(r);
 }

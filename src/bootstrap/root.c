@@ -217,19 +217,31 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   root->unreachable_ms = settings->unreachable_ms;
   tt_record_fill(&root->self);
   root->self.host = tt_host_id(settings->host_id);
-  tt_record_seal(&root->self);
+  tt_random(root->self.secret, sizeof root->self.secret);
   return root;
 }
 
-static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_address *where,
-                                      const struct tt_settings *settings, struct tt_address *at)
+/* Each rank of a derived id has a key of its own, and says its rank as dst. */
+static tuttiResult_t root_admit(struct tt_root *root, const struct tt_id *id, const struct tt_credentials *members,
+                                int nmembers)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (!members) nmembers = 1;
+  for (int r = 0; r < nmembers && result == tuttiSuccess; r++)
+    result = tt_listener_admit(root->listener, members ? &members[r] : &id->credentials, TT_HELLO_RENDEZVOUS,
+                               (uint32_t)r, tt_client_come, root);
+  return result;
+}
+
+static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_credentials *members, int nmembers,
+                                      const struct tt_address *where, const struct tt_settings *settings,
+                                      struct tt_address *at)
 {
   if ((id->flags & TT_ID_FIXED) && !place_is_free(where)) return tuttiInProgress;
   struct tt_root *root = root_make(id, where, settings);
   if (!root) return tt_fail(tuttiSystemError, "no memory or service thread for the start-up's root");
   tuttiResult_t result = tt_listener_open(&root->listener, where);
-  if (result == tuttiSuccess)
-    result = tt_listener_admit(root->listener, &id->credentials, TT_HELLO_RENDEZVOUS, 0, tt_client_come, root);
+  if (result == tuttiSuccess) result = root_admit(root, id, members, nmembers);
   if (result != tuttiSuccess) {
     root_free(root);
     return result;
@@ -241,13 +253,13 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
-                           const struct tt_settings *settings, struct tt_address *at)
+tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_credentials *members, int nmembers,
+                           const struct tt_address *where, const struct tt_settings *settings, struct tt_address *at)
 {
   tuttiResult_t result = tt_service_hold(); /* the lock may only be taken while the service is held */
   if (result != tuttiSuccess) return result;
   tt_service_lock();
-  result = root_open_locked(id, where, settings, at);
+  result = root_open_locked(id, members, nmembers, where, settings, at);
   tt_service_unlock();
   tt_service_release();
   return result;

@@ -34,7 +34,8 @@ struct client {
   int told_next; /* enum tt_start_frame_kind to send after the bytes that are going out now, or 0 */
   enum client_stage stage;
   struct tt_intake in;
-  struct tt_record record;
+  struct tt_session session;
+  struct tt_record record, self; /* the client's, and the root's as it is sent to it */
   struct tt_start_frame head_in, head_out;
   struct tt_outlet out;
   int full;       /* the socket takes no more: EPOLLOUT is awaited */
@@ -54,7 +55,7 @@ struct tt_root {
   int fixed, derived;   /* kind of the id */
   int ticking;
   int shut;             /* over: the listener is closed, the last clients are leaving */
-  struct tt_record self;
+  struct tt_record self; /* its secret as it is */
   uint64_t timeout_ns, late_warn_ns;
   int64_t unreachable_ms;
   uint64_t first_ns, log_ns; /* first client; next log line */
@@ -81,10 +82,11 @@ struct tt_root {
 };
 
 /* Opens the root of `id` (mixed) at `where` and writes its real address to *at. With TT_ID_FIXED:
- * tuttiInProgress while an earlier root of this process is still needed at the same address.
+ * tuttiInProgress while an earlier root of this process is still needed at the same address. With TT_ID_DERIVED
+ * `members` has the credentials of each of nmembers ranks (rank 0's are those of the id), else it is NULL.
  * Errors: tuttiSystemError. */
-tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
-                           const struct tt_settings *settings, struct tt_address *at);
+tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_credentials *members, int nmembers,
+                           const struct tt_address *where, const struct tt_settings *settings, struct tt_address *at);
 
 /* ---- root.c ---- */
 /* Rank 0 waits for the others for so long: the root does, too, if the id was made in this process. */
@@ -106,7 +108,7 @@ void tt_root_first(struct tt_root *root);
 void tt_root_settle(struct tt_root *root);
 
 /* ---- client.c ---- */
-void tt_client_come(void *root, const struct tt_hello *hello, int fd);
+void tt_client_come(void *root, const struct tt_hello *hello, const struct tt_session *session, int fd);
 void tt_client_close(struct client *client);
 /* Frees closed clients. */
 void tt_clients_sweep(struct tt_root *root);

@@ -137,8 +137,8 @@ static int is_garbage(const struct client *client)
 void tt_rank_slot_claim(struct client *client)
 {
   struct tt_root *root = client->root;
-  if (!tt_record_is_whole(&client->record)) {
-    tt_log(TT_LOG_INFO, "the record of rank %u came damaged (wrong checksum): it is to come again", client->rank);
+  if (!tt_record_is_whole(&client->record, &client->session.in)) {
+    tt_log(TT_LOG_INFO, "the record of rank %u came damaged (wrong tag): it is to come again", client->rank);
     tt_client_tell(client, TT_START_LATER);
     return;
   }
@@ -215,8 +215,7 @@ static void frame_damaged(struct client *client)
 {
   char name[TT_RANK_NAME_BYTES];
   tt_root_fail(client->root, tuttiRemoteError,
-               "what %s sent for the start-up came damaged (wrong checksum): the network or a device on the way "
-               "changes data; start again",
+               "what %s sent for the start-up " TT_DAMAGED "; start again",
                tt_rank_name(client->rank, &client->record, name));
 }
 
@@ -261,7 +260,7 @@ void tt_rank_slot_peer_info(struct client *client)
   const uint8_t *peer_infos = root->peer_infos[root->rounds & 1];
   size_t len = root->is_broadcast ? root->len : root->len * root->nranks;
   struct tt_start_frame head = {.kind = TT_START_PEER_INFOS, .len = len};
-  tt_frame_seal(&head, peer_infos, len);
+  tt_frame_digest(&head, peer_infos, len);
   root->rounds++;
   root->arrived = 0;
   root->len = 0;
@@ -289,7 +288,7 @@ static void slot_leave(struct client *client)
 void tt_rank_slot_head(struct client *client)
 {
   const struct tt_start_frame *head = &client->head_in;
-  if (!tt_frame_is_whole(head)) {
+  if (!tt_frame_is_whole(head, &client->session.in)) {
     frame_damaged(client);
     return;
   }

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
-
 void tt_intake_set(struct tt_intake *intake, void *at, size_t want)
 {
   *intake = (struct tt_intake){.at = at, .want = want};
@@ -71,20 +69,26 @@ int tt_outlet_write(struct tt_outlet *outlet, int fd)
   return 1;
 }
 
-void tt_frame_seal(struct tt_start_frame *head, const void *body, size_t len)
+void tt_frame_digest(struct tt_start_frame *head, const void *body, size_t len)
 {
-  head->body_sum = tt_crc32c(0, body, len);
-  head->sum = tt_crc32c(0, head, offsetof(struct tt_start_frame, sum));
+  tt_digest(head->digest, body, len);
 }
 
-int tt_frame_is_whole(const struct tt_start_frame *head)
+void tt_frame_seal(struct tt_start_frame *head, struct tt_seal *out)
 {
-  return head->sum == tt_crc32c(0, head, offsetof(struct tt_start_frame, sum));
+  tt_seal_make(out, head, offsetof(struct tt_start_frame, tag), head->tag);
+}
+
+int tt_frame_is_whole(const struct tt_start_frame *head, struct tt_seal *in)
+{
+  return tt_seal_fits(in, head, offsetof(struct tt_start_frame, tag), head->tag);
 }
 
 int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t len)
 {
-  return head->body_sum == tt_crc32c(0, body, len);
+  uint8_t digest[TT_KEY_BYTES];
+  tt_digest(digest, body, len);
+  return memcmp(digest, head->digest, sizeof digest) == 0;
 }
 
 /* 1 if both ends have the same address. */
@@ -126,14 +130,17 @@ void tt_record_fill(struct tt_record *record)
   tt_host_name(record->host_name);
 }
 
-void tt_record_seal(struct tt_record *record)
+void tt_record_seal(struct tt_record *record, struct tt_seal *out)
 {
-  record->sum = tt_crc32c(0, record, offsetof(struct tt_record, sum));
+  tt_seal_mask(out, record->secret);
+  tt_seal_make(out, record, offsetof(struct tt_record, tag), record->tag);
 }
 
-int tt_record_is_whole(const struct tt_record *record)
+int tt_record_is_whole(struct tt_record *record, struct tt_seal *in)
 {
-  return record->sum == tt_crc32c(0, record, offsetof(struct tt_record, sum));
+  if (!tt_seal_fits(in, record, offsetof(struct tt_record, tag), record->tag)) return 0;
+  tt_seal_mask(in, record->secret);
+  return 1;
 }
 
 void tt_text_clean(char *text, size_t size)

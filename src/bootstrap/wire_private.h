@@ -6,10 +6,11 @@
  *   rank -> root   record (of the rank) once the root's is here, then frames PEER INFO, SHARE, BYE, FAILURE
  *
  * A record and a frame head have fixed sizes. The receiver knows the length of the body after a head from its own
- * state; the length on the wire is only compared with it. Integers are little endian. Everything has CRC32C checksums:
- * the handshake proves who the sender is, the checksums prove that the bytes came as they were sent. After a damaged
- * record the rank comes again on a new connection, because nothing has been agreed yet; a damaged frame
- * ends the start-up on all ranks. The layout of the record is the same in all versions of the library. */
+ * state; the length on the wire is only compared with it. Integers are little endian. Records and heads have tags by
+ * the keys of the connection, and a head has the digest of its body: so each comes as it was sent, once and in order,
+ * or is noticed. After a damaged record the rank comes again on a new connection, because nothing has been agreed yet;
+ * a damaged frame ends the start-up on all ranks. The layout of the record is the same in all versions of the library
+ * that have the same version of the handshake. */
 #ifndef TT_BOOTSTRAP_WIRE_H
 #define TT_BOOTSTRAP_WIRE_H
 
@@ -27,9 +28,10 @@ struct tt_record {
   uint64_t agreement, host, pid_scope, start;
   uint8_t marks[TT_SETTINGS_MARKS]; /* of the settings, to name those that differ */
   char host_name[TT_HOST_NAME_BYTES];
-  uint32_t zero, sum; /* of all before it */
+  uint8_t secret[TT_KEY_BYTES]; /* from the root, masked (tt_seal_mask): of which ranks make the communicator's key */
+  uint8_t tag[TT_TAG_BYTES];    /* of all before it */
 };
-_Static_assert(sizeof(struct tt_record) == 144, "fixed on the wire");
+_Static_assert(sizeof(struct tt_record) == 184, "fixed on the wire");
 
 enum tt_start_frame_kind {
   TT_START_PEER_INFO = 1, /* rank: its bytes for this round */
@@ -43,10 +45,10 @@ enum tt_start_frame_kind {
 struct tt_start_frame {
   uint32_t kind, code; /* code: a tuttiResult_t with FAILURE, else 0 */
   uint64_t len;        /* bytes after this head; with SHARE the number that rank 0 sends */
-  uint32_t body_sum;   /* of the bytes after this head */
-  uint32_t sum;        /* of the head before it */
+  uint8_t digest[TT_KEY_BYTES]; /* tt_digest of the bytes after this head */
+  uint8_t tag[TT_TAG_BYTES];    /* of the head before it */
 };
-_Static_assert(sizeof(struct tt_start_frame) == 24, "fixed on the wire");
+_Static_assert(sizeof(struct tt_start_frame) == 64, "fixed on the wire");
 
 /* A fixed number of bytes on their way in. */
 struct tt_intake {
@@ -68,10 +70,11 @@ int tt_outlet_busy(const struct tt_outlet *outlet);
 /* 1: all sent; 0: not yet; -1: the connection is broken. */
 int tt_outlet_write(struct tt_outlet *outlet, int fd);
 
-/* Sets the checksums of the body and, last, of the head. */
-void tt_frame_seal(struct tt_start_frame *head, const void *body, size_t len);
+/* Sets the digest of the body; then, last and in the order of sending, the tag of the head. */
+void tt_frame_digest(struct tt_start_frame *head, const void *body, size_t len);
+void tt_frame_seal(struct tt_start_frame *head, struct tt_seal *out);
 /* 1 if the head came as it was sent; 1 if its body did. */
-int tt_frame_is_whole(const struct tt_start_frame *head);
+int tt_frame_is_whole(const struct tt_start_frame *head, struct tt_seal *in);
 int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t len);
 
 /* Makes the kernel notice within about `unreachable_ms` that another host is gone, and send small
@@ -83,9 +86,14 @@ uint64_t tt_pid_scope(void);
 
 /* Fills pid, start, pid_scope, host name and version; the rest is 0. */
 void tt_record_fill(struct tt_record *record);
-/* Sets the record's checksum, last of all; 1 if a received record has the right one. */
-void tt_record_seal(struct tt_record *record);
-int tt_record_is_whole(const struct tt_record *record);
+/* Masks the record's secret and sets its tag, last of all. is_whole: 1 if a received record came as it was sent; its
+ * secret is shown then. */
+void tt_record_seal(struct tt_record *record, struct tt_seal *out);
+int tt_record_is_whole(struct tt_record *record, struct tt_seal *in);
+
+/* The end of a sentence about bytes that came otherwise than they were sent. */
+#define TT_DAMAGED \
+  "came damaged (its tag does not fit, see TUTTI_AUTH): the network, a device or somebody on the way changes data"
 /* Makes the strings of a received record safe to print. */
 void tt_record_clean(struct tt_record *record);
 /* 1 if the process of `other` can be seen from here and is dead. */

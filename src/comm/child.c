@@ -3,9 +3,11 @@
  *
  * Each rank of a child knows all of its ranks: after an all-gather of colors and keys over the parent, or from the list
  * of excluded ranks. From then on the child is made like any other communicator, except that no rank has to send its
- * id: its key is derived from the parent's, and its root is at the listener that the child's first rank has had since
- * the parent was made. So a shrink needs nothing of a parent that has failed except its watch. The watch goes on
- * looking after the ranks, and ends the start-up of a child if one of its ranks is lost or gives up. */
+ * id: its root is at the listener that the child's first rank has had since the parent was made. It lets each member in
+ * by what the two of them share, a secret of the X25519 keys that went round in the parent's start-up, and tells it the
+ * secret of which the child's key is made. So a rank of the parent that is no member cannot join, and never has that
+ * key. A shrink needs nothing of a parent that has failed except its watch. The watch goes on looking after the ranks,
+ * and ends the start-up of a child if one of its ranks is lost or gives up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,15 +33,43 @@ static uint64_t startup_key(const struct tuttiComm *parent, const struct context
   return key;
 }
 
-static void id_derive(const struct tuttiComm *parent, const struct context *context, int root, struct tt_id *id)
+/* The credentials of the child's rank `member` at its root; the other one of these two is the parent's rank `other`. */
+static tuttiResult_t credentials_derive(const struct tuttiComm *parent, const struct context *context, int member,
+                                        int other, struct tt_credentials *out)
 {
+  struct {
+    struct context context;
+    uint64_t member;
+    uint8_t shared[TT_KEY_BYTES];
+  } facts = {.context = *context, .member = (uint64_t)member};
   uint8_t job[TT_KEY_BYTES];
-  *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
-  tt_key_derive(id->credentials.key, parent->parts.credentials.key, "tutti-child", context, sizeof *context);
-  tt_key_derive(job, id->credentials.key, "tutti-child-job", context, sizeof *context);
-  memcpy(id->credentials.job, job, sizeof id->credentials.job);
-  id->credentials.epoch = parent->parts.credentials.epoch + 1;
-  tt_address_unpack(&id->root, parent->parts.listeners + (size_t)root * TT_ADDRESS_PACKED_BYTES);
+  const uint8_t *public = parent->parts.publics + (size_t)other * TT_KEY_BYTES;
+  if (!tt_exchange_share(facts.shared, parent->parts.secret, public))
+    return tt_fail(tuttiRemoteError, "rank %d has given no X25519 key in the start-up of the %s", other,
+                   parent->facts.label);
+  tt_key_derive(out->key, parent->parts.credentials.key, "tutti-child", &facts, sizeof facts);
+  tt_key_derive(job, out->key, "tutti-child-job", NULL, 0);
+  memcpy(out->job, job, sizeof out->job);
+  out->epoch = parent->parts.credentials.epoch + 1;
+  tt_wipe(&facts, sizeof facts);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t id_derive(struct tuttiComm *comm, const struct context *context)
+{
+  struct tt_creation *creation = comm->life.creation;
+  const struct tuttiComm *parent = creation->parent;
+  const int32_t *ranks = creation->ranks;
+  int n = comm->facts.nranks, rank = comm->facts.rank;
+  creation->id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
+  tt_address_unpack(&creation->id.root, parent->parts.listeners + (size_t)ranks[0] * TT_ADDRESS_PACKED_BYTES);
+  tuttiResult_t result = credentials_derive(parent, context, rank, ranks[0], &creation->id.credentials);
+  if (rank > 0 || result != tuttiSuccess) return result;
+  creation->admits = tt_alloc((size_t)n, sizeof *creation->admits);
+  if (!creation->admits) return tt_fail(tuttiSystemError, "out of memory for the credentials of %d ranks", n);
+  for (int r = 0; r < n && result == tuttiSuccess; r++)
+    result = credentials_derive(parent, context, r, ranks[r], &creation->admits[r]);
+  return result;
 }
 
 /* A topology file is about the ranks of the first parent: a child takes its part of that. */
@@ -83,11 +113,15 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
                                       .label = comm->facts.label};
   tuttiResult_t result = tt_child_look(comm); /* before there is anything that other ranks could learn of */
   if (result != tuttiSuccess) return result;
-  id_derive(parent, context, ranks[0], &creation->id);
+  result = id_derive(comm, context);
   creation->is_child = 1;
   memcpy(comm->parts.corrected, parent->parts.corrected, sizeof comm->parts.corrected);
-  result = topology_take(comm, parent, ranks);
-  return result == tuttiSuccess ? tt_creation_start(comm) : result;
+  if (result == tuttiSuccess) result = topology_take(comm, parent, ranks);
+  if (result == tuttiSuccess) result = tt_creation_start(comm);
+  if (creation->admits) tt_wipe(creation->admits, (size_t)comm->facts.nranks * sizeof *creation->admits);
+  tt_free(creation->admits);
+  creation->admits = NULL;
+  return result;
 }
 
 /* ---- what parent and child know of each other ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation, as a state machine that never blocks. Three rounds of the rendezvous:
- *   1. the places of the ranks (pid, host, listeners) and rank 0's salt give hosts and the communicator's own key;
+ *   1. the places of the ranks (pid, host, listeners) and the root's secret give hosts and the communicator's own key;
  *   2. the transports' peer infos, once each rank has made its ends, and the link costs that it knows: then transports
  *      connect;
  *   3. rank 0's decision table, once every rank has its watch, so that no rank uses what a peer lacks.
@@ -25,7 +25,7 @@ struct member_info {
   char host_name[TT_HOST_NAME_BYTES];
   uint8_t listener[TT_ADDRESS_PACKED_BYTES]; /* that for IP; without one the local listener */
   char local[32];                      /* abstract name of the local listener, without the leading NUL */
-  uint8_t salt[TT_JOB_BYTES];
+  uint8_t public[TT_KEY_BYTES];        /* of the rank's X25519 keys in this communicator (child.c) */
 };
 
 /* The id of a start-up of which nobody has heard can be used again, and a fixed address after any that has failed. */
@@ -70,10 +70,9 @@ static void listeners_open(struct tuttiComm *comm)
     tt_log(TT_LOG_INFO, "no IP listener: ranks on other hosts and tcp cannot be reached");
 }
 
-static void member_fill(const struct tuttiComm *comm, struct member_info *info)
+static void member_fill(struct tuttiComm *comm, struct member_info *info)
 {
-  memset(info, 0, sizeof *info);
-  info->pid = getpid();
+  *info = (struct member_info){.pid = getpid()};
   info->has_slots = comm->parts.slots ? 1 + comm->facts.device : 0;
   tt_host_core_mask(info->core_mask);
   if (tt_topo_here(&info->locality) != tuttiSuccess) info->locality = (struct tt_locality){-1, -1};
@@ -87,7 +86,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_info *info)
   const struct tt_address *local = tt_listener_address(local_listener);
   size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
   memcpy(info->local, local->local.sun_path + 1, len < sizeof info->local ? len : 0);
-  tt_random(info->salt, sizeof info->salt);
+  tt_exchange_make(comm->parts.secret, info->public);
 }
 
 /* ---- which transports ---- */
@@ -112,12 +111,13 @@ static int tables_make(struct tuttiComm *comm)
   parts->hosts = tt_alloc(n, sizeof *parts->hosts);
   parts->pids = tt_alloc(n, sizeof *parts->pids);
   parts->listeners = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
+  parts->publics = tt_alloc(n, TT_KEY_BYTES);
   queue->sent = tt_alloc(n, sizeof *queue->sent);
   queue->received = tt_alloc(n, sizeof *queue->received);
   creation->rank_info = tt_alloc(1, sizeof *creation->rank_info);
   parts->rank_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
-  return creation->members && creation->rank_info && parts->hosts && parts->pids && parts->listeners && queue->sent &&
-         queue->received && parts->rank_infos;
+  return creation->members && creation->rank_info && parts->hosts && parts->pids && parts->listeners &&
+         parts->publics && queue->sent && queue->received && parts->rank_infos;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
@@ -132,7 +132,7 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
   if (result != tuttiSuccess) return result;
 
   creation->deadline_ns = tt_now_ns() + (uint64_t)comm->facts.settings.init_timeout_ms * 1000000u;
-  struct tt_rendezvous_spec rendezvous = {.id = &creation->id,
+  struct tt_rendezvous_spec rendezvous = {.id = &creation->id, .members = creation->admits,
                                           .nranks = comm->facts.nranks,
                                           .rank = comm->facts.rank,
                                           .agreement = tt_settings_wire_hash(&comm->facts.settings),
@@ -248,6 +248,7 @@ static void hosts_take(struct tuttiComm *comm)
     comm->parts.hosts[r] = info->host;
     comm->parts.pids[r] = info->pid;
     memcpy(comm->parts.listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, info->listener, TT_ADDRESS_PACKED_BYTES);
+    memcpy(comm->parts.publics + (size_t)r * TT_KEY_BYTES, info->public, TT_KEY_BYTES);
     int is_beside = same_cores(info, mine);
     beside += is_beside;
     if (info->has_slots) comm->facts.piece_bytes = comm->facts.slot_bytes;
@@ -305,14 +306,15 @@ static tuttiResult_t arrange(struct tuttiComm *comm)
   return tuttiSuccess;
 }
 
-/* Keys of this communicator only: the id's key may serve several, one after the other. */
+/* Keys of this communicator only. They come from what the root has told its ranks, so that who knows the id's key, or
+ * that of a parent, does not know them. */
 static void credentials_make(struct tuttiComm *comm)
 {
-  const struct tt_creation *creation = comm->life.creation;
-  const uint8_t *salt = creation->members[0].salt;
-  uint8_t job[TT_KEY_BYTES];
-  tt_key_derive(comm->parts.credentials.key, creation->id.credentials.key, "tutti-comm", salt, TT_JOB_BYTES);
-  tt_key_derive(job, comm->parts.credentials.key, "tutti-job", salt, TT_JOB_BYTES);
+  uint8_t job[TT_KEY_BYTES], secret[TT_KEY_BYTES];
+  tt_rendezvous_secret(comm->life.creation->rendezvous, secret);
+  tt_key_derive(comm->parts.credentials.key, secret, "tutti-comm", NULL, 0);
+  tt_key_derive(job, comm->parts.credentials.key, "tutti-job", NULL, 0);
+  tt_wipe(secret, sizeof secret);
   memcpy(comm->parts.credentials.job, job, sizeof comm->parts.credentials.job);
   comm->parts.credentials.epoch = 0;
 }

@@ -53,6 +53,7 @@ struct tt_attempt {
 struct tt_creation {
   enum stage stage;
   struct tt_id id;
+  struct tt_credentials *admits; /* of a child's root while it is opened: the credentials of each member */
   uint64_t used; /* the use of the id (tt_id_use); 0: a child has none */
   struct tt_rendezvous *rendezvous;
   struct member_info *members;

@@ -95,12 +95,14 @@ static void comm_free(struct tuttiComm *comm)
   tt_free(comm->calls.redops);
   tt_free(comm->life.shrinks);
   tt_free(comm->parts.listeners);
+  tt_free(comm->parts.publics);
   tt_free(comm->queue.sent);
   tt_free(comm->queue.received);
   tt_free(comm->parts.hosts);
   tt_free(comm->parts.pids);
   tt_free(comm->parts.rank_infos);
   tt_wipe(&comm->parts.credentials, sizeof comm->parts.credentials);
+  tt_wipe(comm->parts.secret, sizeof comm->parts.secret);
   if (comm->life.holds_progress) tt_progress_release();
   if (atomic_load(&comm->messages.has_progress)) tt_progress_release();
   shell_leave(comm);

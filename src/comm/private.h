@@ -128,6 +128,8 @@ struct tt_comm_parts {
   struct tt_credentials credentials;
   struct tt_listener *ip_listener, *local_listener;
   uint8_t *listeners;  /* packed address of the IP listener of each rank, or of its local one if it has none */
+  uint8_t secret[TT_KEY_BYTES]; /* of this rank's X25519 keys, by which it shares one with each other rank */
+  uint8_t *publics;    /* of all ranks */
   uint64_t *hosts;
   int32_t *pids;
   char *rank_infos;    /* of all ranks: struct rank_info, tt_rank_info_bytes apart */

@@ -37,7 +37,9 @@ struct tt_dialer {
   int is_users, is_warned; /* see tt_dialer_same_user */
   unsigned unproved;       /* verdicts with a wrong MAC so far */
   uint32_t got;            /* bytes of the challenge or verdict */
-  uint8_t challenge[TT_CHALLENGE_BYTES], verdict[TT_VERDICT_BYTES], nc[TT_NONCE_BYTES];
+  uint8_t challenge[TT_CHALLENGE_BYTES], reply[TT_REPLY_BYTES], verdict[TT_VERDICT_BYTES];
+  uint8_t secret[TT_KEY_BYTES]; /* of this attempt */
+  struct tt_session session;
   tuttiResult_t code; /* once OVER */
   char from[TT_ADDRESS_TEXT_BYTES];
   char cause[160]; /* why the last attempt ended */
@@ -245,12 +247,12 @@ static enum step step_challenged(struct tt_dialer *dialer)
 {
   enum step step = read_exactly(dialer, dialer->challenge, TT_CHALLENGE_BYTES);
   if (step != DONE) return step;
-  uint8_t reply[TT_REPLY_BYTES];
-  if (tt_reply_make(reply, dialer->challenge, &dialer->credentials, &dialer->hello, dialer->nc) != tuttiSuccess)
+  if (tt_reply_make(dialer->reply, dialer->challenge, &dialer->credentials, &dialer->hello, dialer->secret) !=
+      tuttiSuccess)
     return again(dialer, "what listens there is not this library, or another version of it");
   /* The reply fits at once, because the socket is new. */
-  ssize_t n = send(dialer->fd, reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n != (ssize_t)sizeof reply) return again(dialer, n < 0 ? strerror(errno) : "reply cut short");
+  ssize_t n = send(dialer->fd, dialer->reply, sizeof dialer->reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n != (ssize_t)sizeof dialer->reply) return again(dialer, n < 0 ? strerror(errno) : "reply cut short");
   dialer->state = JUDGED;
   dialer->got = 0;
   return ON;
@@ -261,13 +263,19 @@ static enum step step_judged(struct tt_dialer *dialer)
   uint64_t status;
   enum step step = read_exactly(dialer, dialer->verdict, TT_VERDICT_BYTES);
   if (step != DONE) return step;
-  if (!tt_verdict_check(dialer->verdict, dialer->challenge, dialer->nc, &dialer->credentials, &status)) {
-    static const char why[] = "the other side has the same job id but another key: give all ranks the same "
-                              "unique id and the same TUTTI_KEY_FILE";
+  if (!tt_verdict_check(dialer->verdict, dialer->challenge, dialer->reply, &dialer->credentials, &status)) {
+    const char *why = tt_verdict_seems(dialer->verdict) == TT_STATUS_VERSION
+                          ? "the other side is of another version or build of this library, with messages of its own: "
+                            "install the same one everywhere"
+                          : "the other side has the same job id but another key: give all ranks the same unique id and "
+                            "the same TUTTI_KEY_FILE";
     return ++dialer->unproved < UNPROVED_MOST ? again(dialer, why) : fail(dialer, tuttiInvalidUsage, why);
   }
   switch (status) {
-  case TT_WELCOME: return DONE;
+  case TT_WELCOME:
+    tt_session_join(&dialer->session, dialer->verdict, dialer->challenge, dialer->reply, &dialer->credentials,
+                    dialer->secret);
+    return DONE;
   case TT_STATUS_TAKEN:
     return fail(dialer, tuttiInvalidUsage, "the other side has this connection already: does another "
                                          "process have the same rank?");
@@ -342,6 +350,11 @@ void tt_dialer_pollset(const struct tt_dialer *dialer, struct tt_pollset *pollse
 {
   tt_pollset_limit(pollset, dialer->state == PAUSED ? dialer->attempt_ns : dialer->attempt_ns + ATTEMPT_NS);
   if (dialer->fd >= 0) tt_pollset_add(pollset, dialer->fd, dialer->state == CONNECTING ? POLLOUT : POLLIN);
+}
+
+const struct tt_session *tt_dialer_session(const struct tt_dialer *dialer)
+{
+  return &dialer->session;
 }
 
 void tt_dialer_destroy(struct tt_dialer *dialer)

@@ -129,8 +129,9 @@ void tt_timer_remove(struct tt_timer *timer);
 struct tt_listener;
 
 /* Called in the service thread, under its lock, with an authenticated connection. The
- * function owns fd: it keeps it or closes it. */
-typedef void (*tt_client_fn)(void *owner, const struct tt_hello *hello, int fd);
+ * function owns fd: it keeps it or closes it. *session is zero if the kind of connection has no keys; it is copied, if
+ * wanted. */
+typedef void (*tt_client_fn)(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd);
 
 /* Opens a listener at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
  * local socket of random name. Listeners at the same IP address with port 0 are one listener, shared and
@@ -212,6 +213,8 @@ void tt_dialer_same_user(struct tt_dialer *dialer);
  * tuttiInvalidUsage (the other side does not hold the key, or refuses ours), tuttiSystemError.
  * After anything but tuttiInProgress only destroy is of use (a failed dialer repeats its code). */
 tuttiResult_t tt_dialer_poll(struct tt_dialer *dialer, int *fd);
+/* After success: the connection's keys, zero if its kind has none; valid until destroy. */
+const struct tt_session *tt_dialer_session(const struct tt_dialer *dialer);
 void tt_dialer_destroy(struct tt_dialer *dialer); /* at any time; NULL is allowed */
 
 /* ---- sleeping (pollset.c) ---------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ const char *tt_listener_refusals_text(const struct tt_listener *listener, const 
 {
   static const char *const reasons[TT_REFUSALS] = {
       [TT_REFUSED_KEY] = "with another key", [TT_REFUSED_ID] = "with another id",
-      [TT_REFUSED_VERSION] = "of another version of this library", [TT_REFUSED_USER] = "of another user",
+      [TT_REFUSED_VERSION] = "of another version or build of this library", [TT_REFUSED_USER] = "of another user",
       [TT_REFUSED_STRANGER] = "that spoke another protocol or nothing",
       [TT_REFUSED_STARVED] = "for lack of descriptors here (see `ulimit -n`)"};
   size_t used = 0;
@@ -156,24 +156,33 @@ static enum tt_refusal refusal_of(const struct tt_pending *slot, int is_known)
 static void reply_judge(struct tt_pending *slot)
 {
   struct tt_hello hello;
+  struct tt_session session;
   uint8_t verdict[TT_VERDICT_BYTES];
   int known = 0, fd = slot->watcher.fd;
   const struct tt_credentials *credentials = credentials_find(slot, &hello, &known);
   if (!credentials) {
-    tt_verdict_refuse(verdict);
+    tt_verdict_refuse(verdict, TT_STATUS_KEY);
     if (known) send_all(fd, verdict, sizeof verdict);
     slot_refuse(slot, refusal_of(slot, known));
     return;
   }
   const struct tt_admission *admission = admission_find(slot->listener, credentials, &hello);
-  tt_verdict_make(verdict, admission ? TT_WELCOME : TT_STATUS_UNKNOWN, slot->reply, slot->ns, credentials);
+  tt_verdict_make(verdict, admission ? TT_WELCOME : TT_STATUS_UNKNOWN, slot->reply, slot->ns, credentials,
+                  &session);
   int sent = send_all(fd, verdict, sizeof verdict);
   slot_free(slot);
-  if (!sent || !admission) {
-    close(fd);
-    return;
-  }
-  admission->client(admission->owner, &hello, fd);
+  if (sent && admission) admission->client(admission->owner, &hello, &session, fd);
+  else close(fd);
+  tt_wipe(&session, sizeof session);
+}
+
+/* Its reply may be longer or shorter than ours. */
+static void version_refuse(struct tt_pending *slot)
+{
+  uint8_t verdict[TT_VERDICT_BYTES];
+  tt_verdict_refuse(verdict, TT_STATUS_VERSION);
+  send_all(slot->watcher.fd, verdict, sizeof verdict);
+  slot_refuse(slot, TT_REFUSED_VERSION);
 }
 
 static void slot_ready(struct tt_watcher *watcher, uint32_t events)
@@ -188,6 +197,7 @@ static void slot_ready(struct tt_watcher *watcher, uint32_t events)
   }
   slot->got += (uint32_t)n;
   if (!tt_reply_plausible(slot->reply, slot->got)) slot_refuse(slot, TT_REFUSED_STRANGER);
+  else if (tt_reply_is_foreign(slot->reply, slot->got)) version_refuse(slot);
   else if (slot->got == TT_REPLY_BYTES) reply_judge(slot);
 }
 

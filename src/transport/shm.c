@@ -58,7 +58,7 @@
 
 #include "transport/shm_private.h"
 
-#define PEER_INFO_MAGIC 0x6d68732d74740002u /* last digits: version */
+#define PEER_INFO_MAGIC 0x6d68732d74740003u /* last digits: version */
 
 struct peer_info {
   uint64_t magic; /* 0: the rank has no shm */
@@ -119,8 +119,9 @@ static void give_outbox(const struct shm *t, int socket)
 }
 
 /* In the service thread, under its lock. */
-static void client(void *owner, const struct tt_hello *hello, int fd)
+static void client(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
+  (void)session; /* a local socket */
   struct shm *t = owner;
   if (hello->src >= (uint32_t)t->spec->nranks) {
     close(fd);

@@ -42,7 +42,7 @@ struct tt_shm_ack {
 #define TT_SHM_OPENED 1u
 #define TT_SHM_SEES_HEAP 2u /* ... and the source's heap */
 
-#define TT_SHM_MAGIC 0x31786f62747475u /* "uttbox1" */
+#define TT_SHM_MAGIC 0x32786f62747475u /* "uttbox2" */
 
 struct tt_shm_header {
   uint64_t magic;

@@ -14,8 +14,9 @@
 struct slot {
   struct tcp_link *link;
   struct tt_dialer *dialer;
-  int client;           /* a socket that waits for open; -1: none. Under the service lock, as is: */
+  int client;           /* a socket that waits for open; -1: none. Under the service lock, as are: */
   int is_taken;         /* open has taken its client */
+  struct tt_session session; /* the connection's keys, if its kind has any */
   uint64_t deadline_ns; /* of open; 0: not asked for yet */
   tuttiResult_t failed;
 };
@@ -45,7 +46,7 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 
 /* ---- clients: in the service thread, under its lock ------------------------------------------- */
 
-static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
+static void client_arrives(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct tcp *tcp = owner;
   if (hello->src >= (uint32_t)tcp->spec->rank || hello->lane >= tcp->spec->lanes) {
@@ -55,7 +56,10 @@ static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
   struct slot *slot = slot_at(tcp, (int)hello->src, hello->lane);
   /* If two clients wait, the second counts: its dialer has given up the first, whose welcome was lost. */
   int unwanted = slot->is_taken ? fd : slot->client;
-  if (!slot->is_taken) slot->client = fd;
+  if (!slot->is_taken) {
+    slot->client = fd;
+    slot->session = *session;
+  }
   if (unwanted >= 0) close(unwanted);
 }
 
@@ -74,6 +78,7 @@ static int client_take(struct slot *slot)
 static void slot_close(struct slot *slot)
 {
   tt_tcp_link_destroy(slot->link);
+  tt_wipe(&slot->session, sizeof slot->session);
   tt_dialer_destroy(slot->dialer);
   if (slot->client >= 0) close(slot->client);
 }
@@ -90,6 +95,12 @@ static void destroy(struct tt_transport *transport)
   tt_free(tcp);
 }
 
+/* All ranks have the same TUTTI_AUTH: one with another value is no client. */
+static enum tt_hello_kind kind_of(const struct tcp *tcp)
+{
+  return tcp->spec->settings->auth >= TT_AUTH_DATA ? TT_HELLO_KEYED_LINK : TT_HELLO_LINK;
+}
+
 /* Clients are admitted before the peers can know the address, so that none comes too early. */
 static tuttiResult_t listener_use(struct tcp *tcp, void *peer_info)
 {
@@ -97,7 +108,7 @@ static tuttiResult_t listener_use(struct tcp *tcp, void *peer_info)
   if (!spec->ip_listener) return tuttiSuccess;
   tcp->here = *tt_listener_address(spec->ip_listener);
   tt_address_pack(&tcp->here, peer_info);
-  return tt_listener_admit(spec->ip_listener, spec->credentials, TT_HELLO_LINK, (uint32_t)spec->rank, client_arrives,
+  return tt_listener_admit(spec->ip_listener, spec->credentials, kind_of(tcp), (uint32_t)spec->rank, client_arrives,
                            tcp);
 }
 
@@ -154,12 +165,15 @@ static int same_ip(const struct tt_address *a, const struct tt_address *b)
 }
 
 /* Both sides must decide alike, so only settings that are the same everywhere and the two peer infos count. */
-static int wants_crc(const struct tcp *tcp, int peer)
+static enum tcp_check check_of(const struct tcp *tcp, int peer)
 {
   enum { AUTO, ON, OFF };
+  const struct tt_settings *settings = tcp->spec->settings;
   const struct tt_address *here = &tcp->here, *there = &tcp->peers[peer];
-  if (tcp->spec->settings->tcp_crc != AUTO) return tcp->spec->settings->tcp_crc == ON;
-  return !same_ip(here, there) && !(tt_address_is_loopback(here) && tt_address_is_loopback(there));
+  if (settings->auth >= TT_AUTH_DATA) return settings->auth == TT_AUTH_DATA ? TCP_GUARDED : TCP_ENCRYPTED;
+  int is_within = same_ip(here, there) || (tt_address_is_loopback(here) && tt_address_is_loopback(there));
+  int has_crc = settings->tcp_crc == AUTO ? !is_within : settings->tcp_crc == ON;
+  return has_crc ? TCP_CRC : TCP_UNCHECKED;
 }
 
 static void option_set(int fd, int level, int name, int value)
@@ -213,7 +227,8 @@ static tuttiResult_t link_make(struct tcp *tcp, int peer, int lane, int fd)
 {
   struct slot *slot = slot_at(tcp, peer, lane);
   tuttiResult_t result = options_set(tcp->spec->settings, fd);
-  if (result == tuttiSuccess) result = tt_tcp_link_create(&slot->link, fd, wants_crc(tcp, peer));
+  if (result == tuttiSuccess) result = tt_tcp_link_create(&slot->link, fd, check_of(tcp, peer), &slot->session);
+  tt_wipe(&slot->session, sizeof slot->session);
   if (result != tuttiSuccess) {
     close(fd);
     return result;
@@ -229,7 +244,7 @@ static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
   const struct tt_transport_spec *spec = tcp->spec;
   struct slot *slot = slot_at(tcp, peer, lane);
   if (!slot->dialer) {
-    struct tt_hello hello = {TT_HELLO_LINK, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    struct tt_hello hello = {(uint16_t)kind_of(tcp), (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
     uint64_t deadline_ns = slot->deadline_ns ? slot->deadline_ns : UINT64_MAX;
     tuttiResult_t result =
         tt_dialer_start(&slot->dialer, &tcp->peers[peer], spec->credentials, &hello, deadline_ns);
@@ -237,6 +252,7 @@ static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
   }
   tuttiResult_t result = tt_dialer_poll(slot->dialer, fd);
   if (result == tuttiInProgress) return result;
+  slot->session = *tt_dialer_session(slot->dialer);
   tt_dialer_destroy(slot->dialer);
   slot->dialer = NULL;
   return result;
@@ -338,17 +354,20 @@ static size_t held(const struct tt_transport *transport)
 {
   const struct tcp *tcp = (const struct tcp *)transport;
   size_t count = (size_t)tcp->spec->nranks * (size_t)tcp->spec->lanes, bytes = 0;
-  for (size_t i = 0; i < count; i++) bytes += tcp->slots[i].link ? TCP_STAGE_BYTES : 0;
+  size_t each = TCP_STAGE_BYTES + (tcp->spec->settings->auth == TT_AUTH_ENCRYPT ? TCP_FRAME_BYTES : 0);
+  for (size_t i = 0; i < count; i++) bytes += tcp->slots[i].link ? each : 0;
   return bytes;
 }
 
 static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
+  static const char *const checks[] = {
+      [TCP_UNCHECKED] = "", [TCP_CRC] = ", CRC32C", [TCP_GUARDED] = ", authenticated", [TCP_ENCRYPTED] = ", encrypted"};
   const struct tcp *tcp = (const struct tcp *)transport;
   char name[16], here[TT_ADDRESS_TEXT_BYTES], there[TT_ADDRESS_TEXT_BYTES];
   interface_name(&tcp->here, name);
   snprintf(text, size, "tcp %s %s -> %s%s", name, tt_address_text(&tcp->here, here, sizeof here),
-           tt_address_text(&tcp->peers[peer], there, sizeof there), wants_crc(tcp, peer) ? ", CRC32C" : "");
+           tt_address_text(&tcp->peers[peer], there, sizeof there), checks[check_of(tcp, peer)]);
   return text;
 }
 

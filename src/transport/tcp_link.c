@@ -34,25 +34,37 @@ static const struct tt_link_ops ops = {
     .descriptor = descriptor,
 };
 
-tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, int has_crc)
+static const unsigned flags_of[] = {[TCP_UNCHECKED] = 0,
+                                    [TCP_CRC] = TCP_FLAG_CRC,
+                                    [TCP_GUARDED] = TCP_FLAG_GUARDED,
+                                    [TCP_ENCRYPTED] = TCP_FLAG_GUARDED | TCP_FLAG_ENCRYPTED};
+
+tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, enum tcp_check check,
+                                 const struct tt_session *session)
 {
   struct tcp_link *link = tt_alloc(1, sizeof *link);
   uint8_t *stage = tt_alloc(1, TCP_STAGE_BYTES);
-  if (!link || !stage) {
+  uint8_t *cipher = check == TCP_ENCRYPTED ? tt_alloc(1, TCP_FRAME_BYTES) : NULL;
+  if (!link || !stage || (check == TCP_ENCRYPTED && !cipher)) {
     tt_free(link);
     tt_free(stage);
+    tt_free(cipher);
     return tt_fail(tuttiSystemError, "no memory for the %zu bytes of a TCP link", TCP_STAGE_BYTES);
   }
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     tt_free(link);
     tt_free(stage);
+    tt_free(cipher);
     return tt_fail(tuttiSystemError, "cannot make socket %d non-blocking: %s", fd, strerror(errno));
   }
   link->base.ops = &ops;
   link->fd = fd;
-  link->has_crc = has_crc;
+  link->check = check;
+  link->flags = flags_of[check];
+  if (session) link->session = *session;
   link->in.stage = stage;
+  link->out.cipher = cipher;
   *out = link;
   return tuttiSuccess;
 }
@@ -70,6 +82,8 @@ void tt_tcp_link_destroy(struct tcp_link *link)
   unread_drop(link->fd);
   close(link->fd);
   tt_free(link->in.stage);
+  tt_free(link->out.cipher);
+  if (link->check >= TCP_GUARDED) tt_wipe(link, sizeof *link);
   tt_free(link);
 }
 

@@ -2,7 +2,7 @@
 /* One TCP connection as a link: framing, checks, and the two directions. Private to
  * the tcp transport and its tests.
  *
- * A message travels as frames. With CRC a frame has at most TCP_FRAME_BYTES of payload, without it
+ * A message travels as frames. With CRC or tags a frame has at most TCP_FRAME_BYTES of payload, without them
  * as much as the sender had at once, up to TCP_PLAIN_BYTES. The first frame's
  * head carries the whole call, so that a receiver that expects another one can name both:
  *
@@ -11,6 +11,7 @@
  *  16  at 8                          first frame: length of the message; later: place in it
  *  24  payload_crc 4 | head_crc 4    CRC32C, 0 without TCP_FLAG_CRC; head_crc counts as 0 in itself
  *  32  call 32                       first frames only
+ *   then, with TCP_FLAG_GUARDED, tag of the payload 16 | tag of the head and that 16 (auth/auth.h, "frames of data")
  *
  * Integers are little endian. No field from the wire determines a size or a place: each one
  * is compared with the value that the receiver itself expects. */
@@ -24,6 +25,11 @@
 #define TCP_MAGIC 0x5454u    /* "TT" */
 #define TCP_FLAG_FIRST 0x01u /* of a message */
 #define TCP_FLAG_CRC 0x02u   /* both CRC fields are set */
+#define TCP_FLAG_GUARDED 0x04u /* tags follow the head */
+#define TCP_FLAG_ENCRYPTED 0x08u
+
+/* The checks of a frame by its receiver, and whether its payload is encrypted; the same at both ends. */
+enum tcp_check { TCP_UNCHECKED, TCP_CRC, TCP_GUARDED, TCP_ENCRYPTED };
 
 struct tcp_head {
   uint16_t magic, flags;
@@ -36,13 +42,14 @@ struct tcp_head {
 
 #define TCP_FIRST_BYTES sizeof(struct tcp_head)
 #define TCP_LATER_BYTES offsetof(struct tcp_head, call)
+#define TCP_TAGS_BYTES ((size_t)2 * TT_TAG_BYTES)
 
-/* Largest payload of a frame with CRC, which the receiver keeps in cache until it is verified; also the most payload
- * that is staged. */
+/* Largest payload of a frame with CRC or tags, which the receiver keeps in cache until it is verified; also the most
+ * payload that is staged. */
 #define TCP_FRAME_BYTES ((size_t)256 * 1024)
 
-/* Largest payload of a frame without CRC. Each frame costs a last segment that is not full and one more system call at
- * the receiver: messages of 512 KiB over the loopback took 1 to 3 % longer in frames of 256 KiB, at equal turns. */
+/* Largest payload of a frame without either. Each frame costs a last segment that is not full and one more system call
+ * at the receiver: messages of 512 KiB over the loopback took 1 to 3 % longer in frames of 256 KiB, at equal turns. */
 #define TCP_PLAIN_BYTES ((size_t)1 << 30)
 
 /* A call moves about this much before the caller turns to its other links. On loopback 256 KiB are 5 to 10 % slower for
@@ -63,20 +70,22 @@ struct tcp_head {
 /* Longest element that peek keeps whole. */
 #define TCP_GRAIN_MAX ((size_t)256)
 
-#define TCP_STAGE_BYTES (TCP_FRAME_BYTES + TCP_AHEAD_BYTES + TCP_FIRST_BYTES + TCP_GRAIN_MAX)
+#define TCP_STAGE_BYTES (TCP_FRAME_BYTES + TCP_AHEAD_BYTES + TCP_FIRST_BYTES + TCP_TAGS_BYTES + TCP_GRAIN_MAX)
 
 struct tcp_sender {
   struct tt_head message;
   uint64_t unframed;  /* bytes of the message that are in no frame yet */
-  size_t frame_left;  /* payload of the open frame that the kernel has not taken */
+  size_t frame_len;   /* payload of the open frame */
+  size_t frame_left;  /* of it, what the kernel has not taken */
   size_t head_len;    /* of the open frame */
   size_t head_left;   /* bytes of it not taken yet */
   int is_full;        /* the last send took less than offered */
   int is_broken;      /* for good; what has come before can still be received */
   alignas(64) union {
     struct tcp_head head;
-    uint8_t bytes[TCP_FIRST_BYTES + TCP_INLINE_BYTES];
+    uint8_t bytes[TCP_FIRST_BYTES + TCP_TAGS_BYTES + TCP_INLINE_BYTES];
   } wire;
+  uint8_t *cipher;    /* the open frame's payload encrypted, TCP_FRAME_BYTES; NULL: it is sent as it is */
 };
 
 /* stage[begin .. end) has been read and not yet been used: first `ready` bytes of payload of the
@@ -94,20 +103,26 @@ struct tcp_receiver {
   uint32_t crc_sent; /* the one in its head */
   int is_drained;    /* the socket had less than asked for, in this call */
   uint8_t *stage;    /* TCP_STAGE_BYTES */
+  uint8_t tag[TT_TAG_BYTES]; /* of the open frame's payload */
+  struct tt_guard guard;     /* of the open frame */
 };
 
 struct tcp_link {
   struct tt_link base;
   int fd;
-  int has_crc;
+  enum tcp_check check;
+  unsigned flags; /* of all its frames */
+  struct tt_session session; /* keys of guarded frames */
   int is_broken; /* for good; base.why says how */
   struct tcp_sender out;
   struct tcp_receiver in;
 };
 
 /* Makes a link over a connected stream socket, which it owns from then on and makes
- * non-blocking. Errors: tuttiSystemError; the socket is still the caller's then. */
-tuttiResult_t tt_tcp_link_create(struct tcp_link **link, int fd, int has_crc);
+ * non-blocking. `session` has the keys of guarded links, else it may be NULL. Errors: tuttiSystemError; the socket is
+ * still the caller's then. */
+tuttiResult_t tt_tcp_link_create(struct tcp_link **link, int fd, enum tcp_check check,
+                                 const struct tt_session *session);
 void tt_tcp_link_destroy(struct tcp_link *link); /* NULL is allowed */
 
 /* Marks the link as lost for good, with its reason; returns TT_LINK_BROKEN. */
@@ -116,8 +131,9 @@ ssize_t tt_tcp_break(struct tcp_link *link, const char *format, ...) __attribute
 /* Longest payload of a frame of this link. */
 static inline size_t tt_tcp_frame_most(const struct tcp_link *link)
 {
-  return link->has_crc ? TCP_FRAME_BYTES : TCP_PLAIN_BYTES;
+  return link->check ? TCP_FRAME_BYTES : TCP_PLAIN_BYTES;
 }
+
 
 /* CRC over a head whose head_crc is 0. */
 uint32_t tt_tcp_head_crc(const struct tcp_head *head, size_t len);

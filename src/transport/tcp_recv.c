@@ -60,12 +60,29 @@ static ssize_t stage_fill(struct tcp_link *link, size_t len)
   return n;
 }
 
-/* Accounts for `len` bytes of the open frame's payload that have come, at `data`. 1, or TT_LINK_BROKEN. */
-static ssize_t payload_land(struct tcp_link *link, const void *data, size_t len)
+static ssize_t tag_broken(struct tcp_link *link)
+{
+  return tt_tcp_break(link, "a frame came changed, twice or not in its turn: its tag does not fit (TUTTI_AUTH=%s)",
+                      link->check == TCP_ENCRYPTED ? "encrypt" : "data");
+}
+
+/* As payload_land, of a guarded frame. */
+static ssize_t guarded_land(struct tcp_link *link, void *data, size_t len)
+{
+  struct tcp_receiver *in = &link->in;
+  tt_guard_add(&in->guard, data, len);
+  if (link->check == TCP_ENCRYPTED) tt_guard_cover(&in->guard, data, data, len);
+  return in->unread > 0 || tt_guard_fits(&in->guard, in->tag) ? 1 : tag_broken(link);
+}
+
+/* Accounts for `len` bytes of the open frame's payload that have come, at `data`, and decrypts them there. 1, or
+ * TT_LINK_BROKEN. */
+static ssize_t payload_land(struct tcp_link *link, void *data, size_t len)
 {
   struct tcp_receiver *in = &link->in;
   in->unread -= len;
-  if (!link->has_crc) return 1;
+  if (link->check == TCP_UNCHECKED) return 1;
+  if (link->check >= TCP_GUARDED) return guarded_land(link, data, len);
   in->crc = tt_crc32c(in->crc, data, len);
   if (in->unread > 0 || in->crc == in->crc_sent) return 1;
   return tt_tcp_break(link, "payload was corrupted on the way: its CRC32C is %08x, sent was %08x", in->crc,
@@ -79,14 +96,27 @@ static ssize_t mismatch(struct tcp_link *link, const struct tcp_head *head)
 {
   link->base.seen_word = head->word;
   link->base.seen_call = head->call;
+  if (link->check >= TCP_GUARDED) link->session.in.count--;
   return TT_LINK_MISMATCH;
+}
+
+/* Authenticates the head at `at` of a guarded frame. 1 if it is the next one's, 0 if bytes are missing, or
+ * TT_LINK_BROKEN. */
+static ssize_t head_authenticate(struct tcp_link *link, const uint8_t *at, size_t held)
+{
+  struct tcp_receiver *in = &link->in;
+  size_t len = in->unframed == in->message.len ? TCP_FIRST_BYTES : TCP_LATER_BYTES;
+  if (held < len + TCP_TAGS_BYTES) return 0;
+  tt_guard_open(&in->guard, &link->session.in);
+  memcpy(in->tag, at + len, sizeof in->tag);
+  return tt_guard_head_fits(&in->guard, at, len + TT_TAG_BYTES, at + len + TT_TAG_BYTES) ? 1 : tag_broken(link);
 }
 
 /* Compares a head's kind with the one expected; *len is how long such a head is. */
 static ssize_t kind_check(struct tcp_link *link, const struct tcp_head *head, size_t *len)
 {
   int is_first = link->in.unframed == link->in.message.len;
-  unsigned flags = (is_first ? TCP_FLAG_FIRST : 0u) | (link->has_crc ? TCP_FLAG_CRC : 0u);
+  unsigned flags = (is_first ? TCP_FLAG_FIRST : 0u) | link->flags;
   if (head->magic != TCP_MAGIC || head->flags != flags)
     return tt_tcp_break(link, "a frame head was corrupted: it begins with %04x %04x instead of %04x %04x",
                         head->magic, head->flags, TCP_MAGIC, flags);
@@ -100,7 +130,7 @@ static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t h
   struct tcp_receiver *in = &link->in;
   uint32_t crc = head->head_crc;
   head->head_crc = 0;
-  if (link->has_crc && tt_tcp_head_crc(head, head_len) != crc)
+  if (link->check == TCP_CRC && tt_tcp_head_crc(head, head_len) != crc)
     return tt_tcp_break(link, "a frame head was corrupted on the way: its CRC32C is %08x, sent was %08x",
                         tt_tcp_head_crc(head, head_len), crc);
   int is_first = head_len == TCP_FIRST_BYTES;
@@ -126,15 +156,17 @@ static ssize_t frame_open(struct tcp_link *link)
   struct tcp_head head;
   uint8_t *at = in->stage + in->begin;
   size_t held = in->end - in->begin - in->ready, head_len = 0;
-  if (held < TCP_LATER_BYTES) return 0;
+  ssize_t result = link->check >= TCP_GUARDED ? head_authenticate(link, at + in->ready, held) : held >= TCP_LATER_BYTES;
+  if (result <= 0) return result;
   memcpy(&head, at + in->ready, TCP_LATER_BYTES);
-  ssize_t result = kind_check(link, &head, &head_len);
+  result = kind_check(link, &head, &head_len);
   if (result < 0) return result;
   if (held < head_len) return 0;
   memcpy(&head, at + in->ready, head_len);
   result = head_check(link, &head, head_len);
   if (result < 0) return result;
 
+  if (link->check >= TCP_GUARDED) head_len += TCP_TAGS_BYTES;
   if (in->ready) memmove(at + head_len, at, in->ready);
   in->begin += head_len;
   if (in->begin == in->end) in->begin = in->end = 0;
@@ -228,7 +260,7 @@ ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
 static size_t showable(const struct tcp_link *link, size_t grain)
 {
   const struct tcp_receiver *in = &link->in;
-  if (link->has_crc && in->unread > 0) return 0;
+  if (link->check && in->unread > 0) return 0;
   if (in->ready == in->left || grain <= 1) return in->ready;
   return in->ready - in->ready % grain;
 }

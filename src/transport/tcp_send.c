@@ -20,6 +20,20 @@ static size_t smaller(uint64_t a, uint64_t b)
   return (size_t)(a < b ? a : b);
 }
 
+/* Writes the tags of the open frame behind its head, and encrypts its payload. */
+static void frame_guard(struct tcp_link *link, const void *data, size_t len)
+{
+  struct tcp_sender *out = &link->out;
+  struct tt_guard guard;
+  uint8_t *tag = out->wire.bytes + out->head_len;
+  tt_guard_open(&guard, &link->session.out);
+  if (out->cipher) tt_guard_cover(&guard, out->cipher, data, len);
+  tt_guard_add(&guard, out->cipher ? out->cipher : data, len);
+  tt_guard_tag(&guard, tag);
+  tt_guard_head(&guard, out->wire.bytes, out->head_len + TT_TAG_BYTES, tag + TT_TAG_BYTES);
+  out->head_len += TCP_TAGS_BYTES;
+}
+
 /* Begins the next frame, over the first bytes offered. */
 static void frame_open(struct tcp_link *link, const void *data, size_t offered)
 {
@@ -28,7 +42,7 @@ static void frame_open(struct tcp_link *link, const void *data, size_t offered)
   uint64_t at = out->message.len - out->unframed;
   size_t len = smaller(smaller(offered, tt_tcp_frame_most(link)), out->unframed);
   head->magic = TCP_MAGIC;
-  head->flags = (uint16_t)((at == 0 ? TCP_FLAG_FIRST : 0) | (link->has_crc ? TCP_FLAG_CRC : 0));
+  head->flags = (uint16_t)((at == 0 ? TCP_FLAG_FIRST : 0) | link->flags);
   head->len = (uint32_t)len;
   head->word = out->message.word;
   head->at = at == 0 ? out->message.len : at;
@@ -36,12 +50,13 @@ static void frame_open(struct tcp_link *link, const void *data, size_t offered)
   out->head_len = at == 0 ? TCP_FIRST_BYTES : TCP_LATER_BYTES;
   if (at == 0 && out->message.call) head->call = *out->message.call;
   if (at == 0 && !out->message.call) memset(&head->call, 0, sizeof head->call);
-  if (link->has_crc) {
+  if (link->check == TCP_CRC) {
     head->payload_crc = tt_crc32c(0, data, len);
     head->head_crc = tt_tcp_head_crc(head, out->head_len);
   }
+  if (link->check >= TCP_GUARDED) frame_guard(link, data, len);
   out->head_left = out->head_len;
-  out->frame_left = len;
+  out->frame_len = out->frame_left = len;
   out->unframed -= len;
 }
 
@@ -101,6 +116,7 @@ ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
       if (out->unframed == 0) break;
       frame_open(link, at, len - sent);
     }
+    if (out->cipher) at = out->cipher + out->frame_len - out->frame_left;
     more = frame_push(link, at, smaller(len - sent, out->frame_left), &taken);
     sent += taken;
   }

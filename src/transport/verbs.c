@@ -23,13 +23,18 @@ _Static_assert(sizeof(struct peer_info) <= TT_TRANSPORT_PEER_INFO_BYTES, "a peer
 /* The bytes that one side writes over the socket, in order; it reads as many. */
 struct talk {
   struct verbs_record record;
-  char ready, proven;
+  uint8_t record_tag[TT_TAG_BYTES];
+  char ready;
+  uint8_t ready_tag[TT_TAG_BYTES];
+  char proven;
+  uint8_t proven_tag[TT_TAG_BYTES];
 };
 
 /* The work of a side before each part of its talk: makes its queue pair, joins it with the peer's, proves the path. */
 enum stage { MAKING, JOINING, PROVING, OPEN };
-static const size_t talk_bytes[] = {sizeof(struct verbs_record), offsetof(struct talk, ready) + 1,
-                                    offsetof(struct talk, proven) + 1};
+static const struct {
+  size_t at, len; /* the tag is behind it */
+} parts[] = {{0, sizeof(struct verbs_record)}, {offsetof(struct talk, ready), 1}, {offsetof(struct talk, proven), 1}};
 
 /* The link to one peer on one lane, in the making or open. */
 struct slot {
@@ -37,6 +42,7 @@ struct slot {
   struct tt_dialer *dialer;
   int client;            /* a socket that waits for open; -1: none. Under the service lock, as is: */
   int is_taken;          /* open has taken its client */
+  struct tt_session session; /* keys of the talk */
   int fd;                /* socket of the talk; -1: none. It stays, and shows when the peer is gone */
   size_t said, heard;    /* bytes of the talk */
   struct talk mine, theirs;
@@ -76,6 +82,11 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
   struct verbs_device device;
   struct verbs_link *link = NULL;
   struct verbs_record record;
+  if (settings->auth >= TT_AUTH_DATA) {
+    snprintf(why, size, "TUTTI_AUTH is %s, and RDMA devices move data without it: tcp can do it",
+             settings->auth == TT_AUTH_DATA ? "data" : "encrypt");
+    return why;
+  }
   if (!tt_verbs_device_open(&device, settings, why, size)) return why;
   tuttiResult_t result = tt_verbs_link_create(&link, &device, settings, &record);
   if (result != tuttiSuccess) snprintf(why, size, "%s", tt_last_sentence());
@@ -86,7 +97,7 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 
 /* ---- clients: in the service thread, under its lock ------------------------------------------- */
 
-static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
+static void client_arrives(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct verbs *verbs = owner;
   if (hello->src >= (uint32_t)verbs->spec->rank || hello->lane >= verbs->spec->lanes) {
@@ -96,7 +107,10 @@ static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
   struct slot *slot = slot_at(verbs, (int)hello->src, hello->lane);
   /* If two clients wait, the second counts: its dialer has given up the first, whose welcome was lost. */
   int unwanted = slot->is_taken ? fd : slot->client;
-  if (!slot->is_taken) slot->client = fd;
+  if (!slot->is_taken) {
+    slot->client = fd;
+    slot->session = *session;
+  }
   if (unwanted >= 0) close(unwanted);
 }
 
@@ -267,6 +281,7 @@ static tuttiResult_t dial_go(struct verbs *verbs, int peer, int lane)
   }
   tuttiResult_t result = tt_dialer_poll(slot->dialer, &slot->fd);
   if (result == tuttiInProgress) return result;
+  slot->session = *tt_dialer_session(slot->dialer);
   tt_dialer_destroy(slot->dialer);
   slot->dialer = NULL;
   return result;
@@ -280,6 +295,19 @@ static tuttiResult_t socket_get(struct verbs *verbs, int peer, int lane)
   if (peer > verbs->spec->rank) return dial_go(verbs, peer, lane);
   slot->fd = client_take(slot);
   return slot->fd >= 0 ? tuttiSuccess : tuttiInProgress;
+}
+
+/* Puts the tag behind this side's part of a stage. */
+static void part_seal(struct slot *slot)
+{
+  uint8_t *part = (uint8_t *)&slot->mine + parts[slot->stage].at;
+  tt_seal_make(&slot->session.out, part, parts[slot->stage].len, part + parts[slot->stage].len);
+}
+
+static int part_fits(struct slot *slot)
+{
+  const uint8_t *part = (const uint8_t *)&slot->theirs + parts[slot->stage].at;
+  return tt_seal_fits(&slot->session.in, part, parts[slot->stage].len, part + parts[slot->stage].len);
 }
 
 /* Writes on until the first `len` bytes of the talk are written. */
@@ -395,15 +423,19 @@ static tuttiResult_t open_step(struct verbs *verbs, int peer, int lane)
   struct slot *slot = slot_at(verbs, peer, lane);
   tuttiResult_t result = socket_get(verbs, peer, lane);
   while (result == tuttiSuccess && slot->stage < OPEN) {
-    size_t len = talk_bytes[slot->stage];
+    size_t len = parts[slot->stage].at + parts[slot->stage].len + TT_TAG_BYTES;
     if (!slot->is_done) result = stage_work(verbs, peer, lane);
     if (result == tuttiSystemError) refuse(verbs, peer, lane);
     else if (result != tuttiSuccess) return result;
+    if (!slot->is_done) part_seal(slot);
     slot->is_done = 1;
     result = say(slot, peer, len);
     if (result == tuttiSuccess && slot->refuses) return none(verbs, peer, lane);
     if (result == tuttiSuccess) result = hear(slot, peer, len);
     if (result != tuttiSuccess) return result;
+    if (!part_fits(slot))
+      return tt_fail(tuttiRemoteError, "what rank %d sent for a queue pair came changed: its tag does not fit (see "
+                     "TUTTI_AUTH)", peer);
     int refuses = peer_refuses(slot);
     if (refuses > 0) return none(verbs, peer, lane);
     if (refuses < 0) return tt_fail(tuttiRemoteError, "rank %d wrote nonsense when its queue pair was ready", peer);

@@ -2,11 +2,12 @@
 /* The verbs transport: a reliable-connected queue pair per peer and lane. Private to transport and its tests.
  *
  * Set-up. As with tcp the lower rank dials the higher one's listener (TT_HELLO_QUEUE_PAIR, so the connection is
- * authenticated both ways), and both write one struct verbs_record over it. A side that has checked the other's record
- * and moved its queue pair to "ready to send" writes one byte, VERBS_READY. A side that has read the peer's proves the
- * path with one VERBS_CREDIT and, once the peer's device has acknowledged it, writes a second byte, VERBS_PROVEN. A
- * side that has read the peer's second byte may post. The socket stays and shows when the peer is gone: a side that
- * ends in good order waits for its writes to arrive only as long as the peer is there.
+ * authenticated both ways), and both write one struct verbs_record over it, with a tag behind it, as with each of the
+ * next ones. A side that has checked the other's record and moved its queue pair to "ready to send" writes one byte,
+ * VERBS_READY. A side that has read the peer's proves the path with one VERBS_CREDIT and, once the peer's device has
+ * acknowledged it, writes a second byte, VERBS_PROVEN. A side that has read the peer's second byte may post. The socket
+ * stays and shows when the peer is gone: a side that ends in good order waits for its writes to arrive only as long as
+ * the peer is there.
  *
  * A side that cannot do one of these three steps writes a refusal instead: a record of nothing but VERBS_NO_MAGIC, or
  * VERBS_NO. Causes are the limit of locked memory, and devices without a path between them, which a device finds out

@@ -108,7 +108,7 @@ void tt_control_vouch(struct tt_watch *watch, int rank)
 
 /* ---- links ---- */
 
-static void admit(void *owner, const struct tt_hello *hello, int fd)
+static void admit(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct tt_watch *watch = owner;
   for (int i = 0; i < watch->control.nlinks; i++) {
@@ -117,6 +117,7 @@ static void admit(void *owner, const struct tt_hello *hello, int fd)
     tt_link_close(link); /* a second connection before the first one spoke: the dialer tried again */
     link->state = TT_CONTROL_AWAITED;
     link->watcher.fd = fd;
+    link->session = *session;
     tt_watch_wake(watch);
     return;
   }
@@ -151,6 +152,7 @@ static tuttiResult_t advance(struct tt_control_link *link)
     tuttiResult_t result = tt_dialer_poll(link->dialer, &fd);
     if (result == tuttiInProgress) return result;
     if (result != tuttiSuccess) return tt_setup_fail(link->watch, result, link->peer, "no control link to");
+    link->session = *tt_dialer_session(link->dialer);
     tt_dialer_destroy(link->dialer);
     link->dialer = NULL;
   }
@@ -295,6 +297,7 @@ void tt_control_destroy(struct tt_watch *watch)
     tt_dialer_destroy(control->links[i].dialer);
     tt_link_destroy(&control->links[i]);
   }
+  if (control->nlinks) tt_wipe(control->links, (size_t)control->nlinks * sizeof *control->links);
   tt_free(control->memory);
   tt_free(control->words);
   control->words = NULL;

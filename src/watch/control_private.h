@@ -27,6 +27,7 @@ struct tt_control_link {
   uint64_t ended_ns;
   uint64_t beat_ns;  /* last beat sent */
   char how[96];      /* why it ended */
+  struct tt_session session;
   struct tt_frame_reader reader;
   uint8_t *out;      /* out_size bytes; out_begin .. out_end are frames that the socket has not taken yet */
   size_t out_size, out_begin, out_end;
@@ -80,7 +81,7 @@ void tt_control_vouch(struct tt_watch *watch, int rank);
 
 /* Makes the link, and dials if this rank is the lower one. */
 tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer);
-/* Takes the connected fd, owned by the link at once. */
+/* Takes the connected fd, owned by the link at once, whose keys are in link->session. */
 tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd);
 /* Queues a frame and sends what the socket takes; 0 if the link is not up or full. */
 int tt_link_send(struct tt_control_link *link, const struct tt_frame *frame);

@@ -4,13 +4,12 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/crc32c.h"
 #include "watch/page.h"
 
-#define FRAME_MAGIC 0x32637474u /* "ttc2" */
-#define AT_SUM 12
+#define FRAME_MAGIC 0x33637474u /* "ttc3" */
+#define HEAD_BYTES ((size_t)(TT_FRAME_BYTES - TT_TAG_BYTES))
 
-/* Cursor over the 64 bytes; all fields lie at fixed places, so nothing can run over. */
+/* Cursor over the first 64 bytes; all fields lie at fixed places, so nothing can run over. */
 static uint8_t *put4(uint8_t *at, uint32_t value)
 {
   value = htole32(value);
@@ -65,14 +64,10 @@ static void get_call(const uint8_t *at, struct tt_call *call)
 
 _Static_assert(sizeof((struct tt_target *)0)->members == TT_SENTENCE_BYTES, "behind a frame there is room for it");
 
-static uint32_t checksum(const uint8_t *bytes, size_t len)
-{
-  return tt_crc32c(tt_crc32c(0, bytes, AT_SUM), bytes + AT_SUM + 4, len - AT_SUM - 4);
-}
-
+/* Returns the length without the tag. */
 static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
 {
-  memset(bytes, 0, TT_FRAME_BYTES);
+  memset(bytes, 0, HEAD_BYTES);
   uint8_t *at = put4(bytes, FRAME_MAGIC);
   at = put4(at, frame->type);
   put4(at, (uint32_t)frame->rank);
@@ -90,32 +85,32 @@ static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
     body = put4(body, frame->notice.number);
     body = put4(body, (uint32_t)frame->notice.code);
     put8(body, frame->notice.other);
-    memcpy(bytes + TT_FRAME_BYTES, frame->notice.sentence, TT_SENTENCE_BYTES);
-    return TT_FRAME_MAX_BYTES;
+    memcpy(bytes + HEAD_BYTES, frame->notice.sentence, TT_SENTENCE_BYTES);
+    return HEAD_BYTES + TT_SENTENCE_BYTES;
   case TT_FRAME_TARGET:
     body = put8(body, frame->target.key);
     put8(body, frame->target.against);
-    for (int i = 0; i < TT_TARGET_WORDS; i++) put8(bytes + TT_FRAME_BYTES + 8 * i, frame->target.members[i]);
-    return TT_FRAME_MAX_BYTES;
+    for (int i = 0; i < TT_TARGET_WORDS; i++) put8(bytes + HEAD_BYTES + 8 * i, frame->target.members[i]);
+    return HEAD_BYTES + TT_SENTENCE_BYTES;
   case TT_FRAME_WORDS:
     put8(body, frame->said.number);
-    for (int i = 0; i < TT_SAID_WORDS; i++) put8(bytes + TT_FRAME_BYTES + 8 * i, frame->said.words[i]);
-    return TT_FRAME_MAX_BYTES;
+    for (int i = 0; i < TT_SAID_WORDS; i++) put8(bytes + HEAD_BYTES + 8 * i, frame->said.words[i]);
+    return HEAD_BYTES + TT_SENTENCE_BYTES;
   case TT_FRAME_RECORD:
     body = put4(body, (uint32_t)frame->record.code);
     body = put4(body, (uint32_t)frame->record.culprit);
     put8(body, frame->record.op);
-    memcpy(bytes + TT_FRAME_BYTES, frame->record.sentence, TT_SENTENCE_BYTES);
-    return TT_FRAME_MAX_BYTES;
+    memcpy(bytes + HEAD_BYTES, frame->record.sentence, TT_SENTENCE_BYTES);
+    return HEAD_BYTES + TT_SENTENCE_BYTES;
   }
-  return TT_FRAME_BYTES;
+  return HEAD_BYTES;
 }
 
-size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])
+size_t tt_frame_encode(const struct tt_frame *frame, struct tt_seal *out, uint8_t bytes[TT_FRAME_MAX_BYTES])
 {
   size_t len = body_put(frame, bytes);
-  put4(bytes + AT_SUM, checksum(bytes, len));
-  return len;
+  tt_seal_make(out, bytes, len, bytes + len);
+  return len + TT_TAG_BYTES;
 }
 
 static int record_get(const uint8_t *bytes, int nranks, struct tt_frame *frame)
@@ -125,7 +120,7 @@ static int record_get(const uint8_t *bytes, int nranks, struct tt_frame *frame)
   frame->record.culprit = (int32_t)get4(body + 4);
   frame->record.op = get8(body + 8);
   frame->record.detector = frame->rank;
-  memcpy(frame->record.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  memcpy(frame->record.sentence, bytes + HEAD_BYTES, TT_SENTENCE_BYTES);
   return tt_failure_check(&frame->record, nranks);
 }
 
@@ -136,14 +131,14 @@ static int notice_get(const uint8_t *bytes, struct tt_frame *frame)
   frame->notice.number = get4(body + 8);
   frame->notice.code = (int32_t)get4(body + 12);
   frame->notice.other = get8(body + 16);
-  memcpy(frame->notice.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  memcpy(frame->notice.sentence, bytes + HEAD_BYTES, TT_SENTENCE_BYTES);
   return frame->notice.number != 0;
 }
 
 static int words_get(const uint8_t *bytes, struct tt_frame *frame)
 {
   frame->said.number = get8(bytes + 16);
-  for (int i = 0; i < TT_SAID_WORDS; i++) frame->said.words[i] = get8(bytes + TT_FRAME_BYTES + 8 * i);
+  for (int i = 0; i < TT_SAID_WORDS; i++) frame->said.words[i] = get8(bytes + HEAD_BYTES + 8 * i);
   return frame->said.number != 0 && frame->said.number <= UINT64_MAX / 2;
 }
 
@@ -171,7 +166,7 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
   if (frame->type == TT_FRAME_NOTICE) return notice_get(bytes, frame);
   frame->target.key = get8(body);
   frame->target.against = get8(body + 8);
-  for (int i = 0; i < TT_TARGET_WORDS; i++) frame->target.members[i] = get8(bytes + TT_FRAME_BYTES + 8 * i);
+  for (int i = 0; i < TT_TARGET_WORDS; i++) frame->target.members[i] = get8(bytes + HEAD_BYTES + 8 * i);
   return 1;
 }
 
@@ -194,14 +189,14 @@ static int fill(struct tt_frame_reader *reader, const uint8_t **data, size_t *le
   return reader->have == want;
 }
 
-int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
+int tt_frame_step(struct tt_frame_reader *reader, struct tt_seal *in, const uint8_t **data, size_t *len, int nranks,
                   struct tt_frame *frame)
 {
   if (reader->have < TT_FRAME_BYTES && !fill(reader, data, len, TT_FRAME_BYTES)) return 0;
   size_t want = frame_len(reader->bytes, nranks);
   if (want == 0) return -1;
   if (!fill(reader, data, len, want)) return 0;
-  if (get4(reader->bytes + AT_SUM) != checksum(reader->bytes, want)) return -2;
+  if (!tt_seal_fits(in, reader->bytes, want - TT_TAG_BYTES, reader->bytes + want - TT_TAG_BYTES)) return -2;
   reader->have = 0;
   memset(frame, 0, sizeof *frame);
   frame->type = get4(reader->bytes + 4);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames on control links. Pure: bytes in, bytes out. Integers are little endian.
  *
- *   every frame    64 B  magic 4 | type 4 | rank 4 | CRC32C of the frame without this 4 | body 48
+ *   every frame    80 B  magic 4 | type 4 | rank 4 | zero 4 | body 48 [| 512 B more] | tag 16
  *     BEAT               call 32 | finished 8 | zero 8
  *     GONE               word 8 (tt_gone_make) | zero 40
  *     VOUCH              stamp 8 | zero 40
  *     LOST               word 8 (tt_lost_make) | zero 40
- *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence after the frame
- *     TARGET             key 8 | against 8 | zero 32, and 512 B of members after the frame
- *     WORDS              number 8 | zero 40, and 256 B of words and 256 of zero after the frame
- *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence after the frame */
+ *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence
+ *     TARGET             key 8 | against 8 | zero 32, and 512 B of members
+ *     WORDS              number 8 | zero 40, and 256 B of words and 256 of zero
+ *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence
+ * The tag is of all before it, by the key of the connection for this direction (tt_seal_make). */
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
 
 #include "watch/page.h"
 
-#define TT_FRAME_BYTES 64
+#define TT_FRAME_BYTES 80
 #define TT_FRAME_MAX_BYTES (TT_FRAME_BYTES + TT_SENTENCE_BYTES)
 
 enum tt_frame_type {
@@ -51,8 +52,8 @@ struct tt_frame {
   };
 };
 
-/* Writes the frame into `bytes`; returns its length. */
-size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES]);
+/* Writes the frame, which is sent after those before it, into `bytes`; returns its length. */
+size_t tt_frame_encode(const struct tt_frame *frame, struct tt_seal *out, uint8_t bytes[TT_FRAME_MAX_BYTES]);
 
 /* Collects the bytes of one frame. Zeroed memory is a new reader. */
 struct tt_frame_reader {
@@ -61,8 +62,8 @@ struct tt_frame_reader {
 };
 
 /* Takes bytes from *data, *len until a frame is whole. 1: *frame is written; 0: more bytes are wanted; -1: this is no
- * frame of ours; -2: the frame came damaged. After -1 and -2 the stream cannot be used any more. */
-int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
+ * frame of ours; -2: the frame came damaged, twice, or not in its turn. After -1 and -2 the stream cannot be used. */
+int tt_frame_step(struct tt_frame_reader *reader, struct tt_seal *in, const uint8_t **data, size_t *len, int nranks,
                   struct tt_frame *frame);
 
 #endif

@@ -37,7 +37,7 @@ int tt_link_send(struct tt_control_link *link, const struct tt_frame *frame)
     link->out_begin = 0;
   }
   if (link->out_size - link->out_end < TT_FRAME_MAX_BYTES) return 0;
-  link->out_end += tt_frame_encode(frame, link->out + link->out_end);
+  link->out_end += tt_frame_encode(frame, &link->session.out, link->out + link->out_end);
   tt_link_flush(link);
   return 1;
 }
@@ -155,10 +155,10 @@ static const char *digest(struct tt_control_link *link, const uint8_t *data, siz
 {
   struct tt_frame frame;
   int step;
-  while ((step = tt_frame_step(&link->reader, &data, &len, link->watch->nranks, &frame)) == 1)
+  while ((step = tt_frame_step(&link->reader, &link->session.in, &data, &len, link->watch->nranks, &frame)) == 1)
     if (!take(link, &frame)) return "it sent control frames that make no sense";
   *is_damaged = step == -2;
-  if (step == -2) return "a control frame of it came damaged (wrong checksum)";
+  if (step == -2) return "a control frame of it came damaged, twice or not in its turn (wrong tag)";
   return step ? "what it sent are no control frames, or came damaged" : NULL;
 }
 

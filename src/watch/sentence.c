@@ -104,7 +104,8 @@ void tt_damaged_text(const struct tt_watch *watch, int rank, char text[TT_SENTEN
   struct names names;
   names_fill(watch, rank, &names);
   snprintf(text, TT_SENTENCE_BYTES,
-           "a control frame of %s came damaged (wrong checksum) %s: the network or a device on the way changes data",
+           "a control frame of %s came damaged, twice or not in its turn (its tag does not fit, see TUTTI_AUTH) %s: "
+           "the network, a device or somebody on the way changes data",
            names.rank, names.when);
 }
 

@@ -20,8 +20,9 @@ static void attach(struct tt_watch *watch)
 }
 
 /* A rank of this host asks for the status page. */
-static void serve(void *owner, const struct tt_hello *hello, int fd)
+static void serve(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
+  (void)session; /* a local socket */
   struct tt_watch *watch = owner;
   if (!watch->is_served && hello->lane == PAGE_LANE && hello->src < (uint32_t)watch->nranks &&
       watch->peers[hello->src].local && tt_fd_send(fd, watch->page_fd, watch->page_len) == tuttiSuccess)

@@ -183,8 +183,8 @@ static void flips_run(struct job *job, int to_root)
   printf("%s the root: %d starts succeeded all the same, %d said that it came damaged\n", to_root ? "to" : "from",
          flips.succeeded, flips.failed);
   /* The handshake and the record are said again; frames are not. */
-  size_t again = (to_root ? TT_REPLY_BYTES : TT_CHALLENGE_BYTES + TT_VERDICT_BYTES) + 144;
-  size_t frames = 24 + (to_root ? 1 : 2) * PEER_INFO_BYTES;
+  size_t again = (to_root ? TT_REPLY_BYTES : TT_CHALLENGE_BYTES + TT_VERDICT_BYTES) + 184;
+  size_t frames = 64 + (to_root ? 1 : 2) * PEER_INFO_BYTES;
   if ((size_t)flips.succeeded < again * 8 / bits_step || (size_t)flips.failed < frames * 8 / bits_step) _exit(76);
 }
 

@@ -51,11 +51,11 @@ static void raw_say(int fd, const void *words, size_t len)
 
 static void of_another_version(struct tt_id *id)
 {
-  uint8_t challenge[TT_CHALLENGE_BYTES], reply[TT_REPLY_BYTES], nc[TT_NONCE_BYTES];
+  uint8_t challenge[TT_CHALLENGE_BYTES], reply[TT_REPLY_BYTES], secret[TT_KEY_BYTES];
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = 1};
   int fd = raw_connect(id);
   if (recv(fd, challenge, sizeof challenge, MSG_WAITALL) != sizeof challenge) _exit(64);
-  if (tt_reply_make(reply, challenge, &id->credentials, &hello, nc) != tuttiSuccess) _exit(65);
+  if (tt_reply_make(reply, challenge, &id->credentials, &hello, secret) != tuttiSuccess) _exit(65);
   reply[8]++;
   raw_say(fd, reply, sizeof reply);
 }
@@ -76,7 +76,7 @@ static const struct reason {
   const char *said, *from;
 } reasons[] = {{with_another_key, " (refused: 5 connections with another key, ", "the last from 127.0.0.1)"},
                {with_another_id, " connections with another id, ", "the last from 127.0.0.1)"},
-               {of_another_version, " (refused: 1 connection of another version of this library, ",
+               {of_another_version, " (refused: 1 connection of another version or build of this library, ",
                 "the last from 127.0.0.1)"},
                {of_another_protocol, " (refused: 1 connection that spoke another protocol or nothing, ",
                 "the last from 127.0.0.1)"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start-up among strangers, wrong keys, and clients that hold the key and say anything. */
 #include "../multi/bootstrap_ranks.h"
-#include "base/crc32c.h"
+#include "bootstrap/wire_private.h"
 
 static int stranger_connect(const struct tt_address *to)
 {
@@ -25,6 +25,9 @@ static void strangers_come(const struct tt_address *to, int count)
   }
 }
 
+/* Keys of the connection that client_enter has made last. */
+static struct tt_session session;
+
 static tuttiResult_t client_enter(struct job *job, uint32_t rank, int wrong_key, int *fd)
 {
   struct tt_settings settings;
@@ -38,6 +41,7 @@ static tuttiResult_t client_enter(struct job *job, uint32_t rank, int wrong_key,
     _exit(83);
   tuttiResult_t result;
   while ((result = tt_dialer_poll(dialer, fd)) == tuttiInProgress) usleep(200);
+  session = *tt_dialer_session(dialer);
   tt_dialer_destroy(dialer);
   return result;
 }
@@ -111,28 +115,21 @@ static void hostile_clients(struct job *job, int rank)
   unsigned seed = 12345;
   for (int i = 0; i < 200; i++) {
     struct {
-      uint32_t version, nranks, rank;
-      int32_t pid;
-      uint64_t words[4];
-      uint8_t reserved[24];
-      char host[64];
-      uint32_t zero, sum, kind, code;
-      uint64_t len;
-      uint32_t sums[2];
+      struct tt_record record;
+      struct tt_start_frame head;
       uint8_t body[256];
     } said;
-    _Static_assert(offsetof(__typeof__(said), kind) == 144, "a record, then a frame");
     int fd;
     uint8_t *bytes = (uint8_t *)&said;
     for (size_t k = 0; k < sizeof said; k++) bytes[k] = (uint8_t)(rand_r(&seed) >> 7);
-    said.rank = (uint32_t)i % 2;
-    if (i % 2) said.version = TUTTI_VERSION_CODE;
-    if (i % 3) said.nranks = (uint32_t)rand_r(&seed) % 70000;
-    if (i % 5) said.kind = (uint32_t)rand_r(&seed) % 8;
-    if (i % 7) said.len = (uint64_t)rand_r(&seed) % 4096;
-    if (i % 11) said.sum = tt_crc32c(0, &said, 132);
-    if (i % 13) said.sums[1] = tt_crc32c(0, &said.kind, 20);
-    if (client_enter(job, said.rank, 0, &fd) != tuttiSuccess) _exit(86);
+    said.record.rank = (uint32_t)i % 2;
+    if (i % 2) said.record.version = TUTTI_VERSION_CODE;
+    if (i % 3) said.record.nranks = (uint32_t)rand_r(&seed) % 70000;
+    if (i % 5) said.head.kind = (uint32_t)rand_r(&seed) % 8;
+    if (i % 7) said.head.len = (uint64_t)rand_r(&seed) % 4096;
+    if (client_enter(job, said.record.rank, 0, &fd) != tuttiSuccess) _exit(86);
+    if (i % 11) tt_record_seal(&said.record, &session.out);
+    if (i % 13) tt_frame_seal(&said.head, &session.out);
     ssize_t n = send(fd, &said, sizeof said - (size_t)(i % 256), MSG_NOSIGNAL);
     (void)n;
     usleep(1000);
@@ -165,37 +162,27 @@ static void hostile_clients_with_the_key_do_not_break_the_root(void **state)
 
 /* ---- one senseless word at a time ----------------------------------------------------------------- */
 
-/* As struct tt_record of src/bootstrap/wire_private.h, and a frame head behind it. */
 struct words {
-  uint32_t version, nranks, rank;
-  int32_t pid;
-  uint64_t agreement, host, sight, start;
-  uint8_t reserved[24];
-  char host_name[64];
-  uint32_t zero, sum, kind, code;
-  uint64_t len;
-  uint32_t body_sum, head_sum;
+  struct tt_record record;
+  struct tt_start_frame head;
 };
-_Static_assert(sizeof(struct words) == 144 + 24, "a record, then a frame");
 
 static struct words words_of_rank_1(void)
 {
-  return (struct words){.version = TUTTI_VERSION_CODE, .nranks = 2, .rank = 1, .pid = 1, .agreement = 7};
-}
-
-static void words_seal(struct words *words)
-{
-  words->sum = tt_crc32c(0, words, offsetof(struct words, sum));
-  words->head_sum = tt_crc32c(0, &words->kind, 20);
+  return (struct words){
+      .record = {.version = TUTTI_VERSION_CODE, .nranks = 2, .rank = 1, .pid = 1, .agreement = 7}};
 }
 
 /* Says them, and a few thousand bytes more, and waits for the end of the connection. */
-static void words_say(struct job *job, const struct words *said, size_t len)
+static void words_say(struct job *job, struct words *said, size_t len)
 {
   static const uint8_t more[8192];
   char answer[1024];
   int fd;
   if (client_enter(job, 1, 0, &fd) != tuttiSuccess) _exit(86);
+  tt_record_seal(&said->record, &session.out);
+  tt_frame_digest(&said->head, NULL, 0);
+  tt_frame_seal(&said->head, &session.out);
   ssize_t n = send(fd, said, len, MSG_NOSIGNAL);
   if (len == sizeof *said) n = send(fd, more, sizeof more, MSG_NOSIGNAL);
   shutdown(fd, SHUT_WR);
@@ -213,14 +200,12 @@ static void senseless_records(struct job *job, int rank)
   (void)rank;
   for (size_t i = 0; i < sizeof nranks / sizeof nranks[0]; i++) {
     struct words said = words_of_rank_1();
-    said.nranks = nranks[i];
-    words_seal(&said);
-    words_say(job, &said, 144);
+    said.record.nranks = nranks[i];
+      words_say(job, &said, sizeof said.record);
   }
   struct words said = words_of_rank_1();
-  said.rank = 0; /* the handshake said 1 */
-  words_seal(&said);
-  words_say(job, &said, 144);
+  said.record.rank = 0; /* the handshake said 1 */
+  words_say(job, &said, sizeof said.record);
 }
 
 static void a_senseless_record_only_costs_its_connection(void **state)
@@ -244,9 +229,8 @@ static void senseless_frame(struct job *job, int rank)
 {
   (void)rank;
   struct words said = words_of_rank_1();
-  said.kind = frame_kind;
-  said.len = frame_len;
-  words_seal(&said);
+  said.head.kind = frame_kind;
+  said.head.len = frame_len;
   words_say(job, &said, sizeof said);
 }
 

@@ -37,8 +37,9 @@ struct scene {
 };
 
 /* The only place where a stranger could show up: every rank comes once, and nobody else. */
-static void welcome(void *owner, const struct tt_hello *hello, int fd)
+static void welcome(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
+  (void)session;
   struct scene *scene = owner;
   if (hello->src >= CLIENTS || scene->seen[hello->src]) abort();
   scene->seen[hello->src] = 1;
@@ -117,10 +118,10 @@ static void say(int fd, const void *words, size_t len)
 /* A right reply to whatever the listener asks on fd; 0 if there was no question. */
 static int reply_right(const struct scene *scene, int fd, uint8_t reply[TT_REPLY_BYTES])
 {
-  uint8_t challenge[TT_CHALLENGE_BYTES], nc[TT_NONCE_BYTES];
+  uint8_t challenge[TT_CHALLENGE_BYTES], secret[TT_KEY_BYTES];
   struct tt_hello hello = {TT_HELLO_LINK, 0, CLIENTS, 0}; /* its coming in would be noticed */
   if (recv(fd, challenge, sizeof challenge, MSG_WAITALL) != sizeof challenge) return 0;
-  return tt_reply_make(reply, challenge, &scene->credentials, &hello, nc) == tuttiSuccess;
+  return tt_reply_make(reply, challenge, &scene->credentials, &hello, secret) == tuttiSuccess;
 }
 
 static void be_silent(const struct scene *scene, int fd, int turn)
@@ -162,7 +163,7 @@ static void say_wrong_mac(const struct scene *scene, int fd, int turn)
 {
   uint8_t reply[TT_REPLY_BYTES], verdict[TT_VERDICT_BYTES];
   if (!reply_right(scene, fd, reply)) return;
-  reply[turn % 2 ? 80 + turn % 32 : 12] ^= 1; /* the MAC, or what is under it */
+  reply[turn % 2 ? 112 + turn % 32 : 12] ^= 1; /* the MAC, or what is under it */
   say(fd, reply, sizeof reply);
   ssize_t n = recv(fd, verdict, sizeof verdict, MSG_WAITALL);
   (void)n;
@@ -188,7 +189,7 @@ static void replay(const struct scene *scene, int fd, int turn)
   close(other);
 }
 
-/* Sends turn % 112 bytes of a right reply, then resets the connection. */
+/* Sends turn % 144 bytes of a right reply, then resets the connection. */
 static void reset_midway(const struct scene *scene, int fd, int turn)
 {
   uint8_t reply[TT_REPLY_BYTES];

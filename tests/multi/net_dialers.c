@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 /* Sends at once what comes behind the verdict. */
-static void greet(void *owner, const struct tt_hello *hello, int fd)
+static void greet(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
-  if (send(fd, "greeting", 8, MSG_NOSIGNAL) == 8) welcome(owner, hello, fd);
+  if (send(fd, "greeting", 8, MSG_NOSIGNAL) == 8) welcome(owner, hello, session, fd);
 }
 
 static void bytes_behind_the_verdict_are_the_callers(void **state)

@@ -24,14 +24,16 @@
 struct host {
   _Atomic int count;
   struct tt_hello hello[64];
+  struct tt_session session[64];
   int fd[64];
 };
 
-static inline void welcome(void *owner, const struct tt_hello *hello, int fd)
+static inline void welcome(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct host *host = owner;
   int at = atomic_load(&host->count);
   host->hello[at] = *hello;
+  host->session[at] = *session;
   host->fd[at] = fd;
   atomic_store(&host->count, at + 1);
 }

@@ -121,12 +121,12 @@ static void processes_come_in_at_once(void **state)
 static int reply_by_hand(const struct tt_address *to, const struct tt_credentials *credentials,
                          const struct tt_hello *hello, const char *more)
 {
-  uint8_t challenge[TT_CHALLENGE_BYTES], message[TT_REPLY_BYTES + 64], nc[TT_NONCE_BYTES];
+  uint8_t challenge[TT_CHALLENGE_BYTES], message[TT_REPLY_BYTES + 64], secret[TT_KEY_BYTES];
   int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_true(fd >= 0);
   assert_int_equal(connect(fd, &to->any, to->len), 0);
   assert_int_equal(recv(fd, challenge, sizeof challenge, MSG_WAITALL), sizeof challenge);
-  assert_int_equal(tt_reply_make(message, challenge, credentials, hello, nc), tuttiSuccess);
+  assert_int_equal(tt_reply_make(message, challenge, credentials, hello, secret), tuttiSuccess);
   strcpy((char *)message + TT_REPLY_BYTES, more);
   size_t len = TT_REPLY_BYTES + strlen(more);
   assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), len);
@@ -416,13 +416,14 @@ static void failed_allocations_are_errors_without_a_leak(void **state)
   assert_true(n > 4);
 }
 
-static void the_listener_may_be_closed_by_its_client(void *owner, const struct tt_hello *hello, int fd)
+static void the_listener_may_be_closed_by_its_client(void *owner, const struct tt_hello *hello,
+                                                     const struct tt_session *session, int fd)
 {
   struct {
     struct tt_listener *listener;
     _Atomic int done;
   } *both = owner;
-  (void)hello;
+  (void)hello, (void)session;
   close(fd);
   tt_listener_dismiss(both->listener, both);
   tt_listener_close(both->listener);

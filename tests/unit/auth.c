@@ -20,8 +20,9 @@ struct talk {
   struct tt_credentials credentials;
   struct tt_hello hello;
   uint8_t challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
-  uint8_t reply[TT_REPLY_BYTES], nc[TT_NONCE_BYTES];
+  uint8_t reply[TT_REPLY_BYTES], secret[TT_KEY_BYTES];
   uint8_t verdict[TT_VERDICT_BYTES];
+  struct tt_session server; /* as the server has it */
 };
 
 static void talk_make(struct talk *talk)
@@ -30,12 +31,12 @@ static void talk_make(struct talk *talk)
   for (int i = 0; i < TT_KEY_BYTES; i++) talk->credentials.key[i] = (uint8_t)i;
   for (int i = 0; i < TT_JOB_BYTES; i++) talk->credentials.job[i] = (uint8_t)(50 + i);
   talk->credentials.epoch = 6;
-  talk->hello = (struct tt_hello){.kind = 2, .lane = 3, .src = 4, .dst = 5};
+  talk->hello = (struct tt_hello){.kind = TT_HELLO_LINK, .lane = 3, .src = 4, .dst = 5};
   tt_challenge_make(talk->challenge, talk->ns);
   assert_int_equal(
-      tt_reply_make(talk->reply, talk->challenge, &talk->credentials, &talk->hello, talk->nc),
+      tt_reply_make(talk->reply, talk->challenge, &talk->credentials, &talk->hello, talk->secret),
       tuttiSuccess);
-  tt_verdict_make(talk->verdict, TT_WELCOME, talk->reply, talk->ns, &talk->credentials);
+  tt_verdict_make(talk->verdict, TT_WELCOME, talk->reply, talk->ns, &talk->credentials, &talk->server);
 }
 
 static int accepts(const struct talk *talk)
@@ -47,7 +48,7 @@ static int accepts(const struct talk *talk)
 static int believes(const struct talk *talk)
 {
   uint64_t status;
-  return tt_verdict_check(talk->verdict, talk->challenge, talk->nc, &talk->credentials, &status);
+  return tt_verdict_check(talk->verdict, talk->challenge, talk->reply, &talk->credentials, &status);
 }
 
 static void holders_of_one_key_understand_each_other(void **state)
@@ -64,11 +65,11 @@ static void holders_of_one_key_understand_each_other(void **state)
   assert_int_equal(tt_reply_check(talk.reply, talk.ns, &talk.credentials, &hello), 1);
   assert_memory_equal(&hello, &talk.hello, sizeof hello);
   assert_int_equal(
-      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.credentials, &status), 1);
+      tt_verdict_check(talk.verdict, talk.challenge, talk.reply, &talk.credentials, &status), 1);
   assert_int_equal(status, TT_WELCOME);
-  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials);
+  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials, &talk.server);
   assert_int_equal(
-      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.credentials, &status), 1);
+      tt_verdict_check(talk.verdict, talk.challenge, talk.reply, &talk.credentials, &status), 1);
   assert_int_equal(status, TT_STATUS_UNKNOWN);
 }
 
@@ -128,7 +129,7 @@ static void a_recorded_verdict_does_not_answer_another_reply(void **state)
   struct talk talk;
   talk_make(&talk);
   assert_int_equal(
-      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.nc), tuttiSuccess);
+      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.secret), tuttiSuccess);
   assert_int_equal(believes(&talk), 0);
 }
 
@@ -137,7 +138,7 @@ static void a_reflected_mac_is_no_verdict(void **state)
   (void)state;
   struct talk talk;
   talk_make(&talk);
-  memcpy(talk.verdict + 8, talk.reply + 80, 32);
+  memcpy(talk.verdict + 40, talk.reply + 112, 32);
   assert_int_equal(believes(&talk), 0);
 }
 
@@ -160,7 +161,7 @@ static void a_challenge_of_another_protocol_is_not_answered(void **state)
   talk_make(&talk);
   memcpy(talk.challenge, "SSH-2.0-", 8);
   assert_int_equal(
-      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.nc), tuttiRemoteError);
+      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.secret), tuttiRemoteError);
 }
 
 static void a_reply_of_another_version_claims_nothing(void **state)
@@ -192,7 +193,7 @@ static void a_refusal_is_never_authentic(void **state)
   (void)state;
   struct talk talk;
   talk_make(&talk);
-  tt_verdict_refuse(talk.verdict);
+  tt_verdict_refuse(talk.verdict, TT_STATUS_KEY);
   assert_int_equal(believes(&talk), 0);
   assert_int_equal(talk.verdict[0], TT_STATUS_KEY);
 }
@@ -206,15 +207,15 @@ static void hex_check(const uint8_t *bytes, size_t len, const char *hex)
 
 /* Made with Python 3.11:
  *   key = bytes(range(32)); ns = bytes(range(100, 124)); nc = bytes(range(200, 224))
- *   first = b'Tutti\xaa\r\n' + struct.pack('<IHHIIQ', 2, 2, 3, 4, 5, 6) + nc + job + bytes(8)
+ *   first = b'Tutti\xaa\r\n' + struct.pack('<IHHIIQ', 3, 2, 3, 4, 5, 6) + nc + job + bytes(40)
  *   hashlib.blake2b(b'C' + ns + first, key=key, digest_size=32).hexdigest(), and so on */
 static void bytes_on_the_wire_are_those_of_an_independent_implementation(void **state)
 {
   (void)state;
-  static const uint8_t mac[] = {0x4b, 0x7f, 0xb3, 0xc1, 0xba, 0x35, 0x6d, 0x4f, 0x53, 0x44, 0x15,
-                                0x93, 0x05, 0xbe, 0xff, 0x3f, 0xdd, 0xff, 0x07, 0xbe, 0x39, 0xca,
-                                0x38, 0xe3, 0xcc, 0x8c, 0xa6, 0xae, 0xf0, 0xcf, 0xc4, 0x70};
-  static const uint8_t head[] = {'T', 'u', 't', 't', 'i', 0xaa, 13, 10, 2, 0, 0, 0, 2, 0, 3, 0,
+  static const uint8_t mac[] = {0xaf, 0x5b, 0xc8, 0xdd, 0x0a, 0x69, 0x8f, 0x0d, 0x3f, 0xdb, 0x6a,
+                                0x81, 0xac, 0xc1, 0xf7, 0x32, 0x01, 0x2f, 0x93, 0x24, 0x7d, 0x19,
+                                0x05, 0xed, 0x94, 0x9e, 0x8a, 0x79, 0x97, 0xe9, 0x9b, 0x81};
+  static const uint8_t head[] = {'T', 'u', 't', 't', 'i', 0xaa, 13, 10, 3, 0, 0, 0, 2, 0, 3, 0,
                                  4,   0,   0,   0,   5,   0,    0,  0,  6, 0, 0, 0, 0, 0, 0, 0};
   struct talk talk;
   talk_make(&talk);
@@ -225,10 +226,10 @@ static void bytes_on_the_wire_are_those_of_an_independent_implementation(void **
     talk.reply[32 + i] = (uint8_t)(200 + i);
   }
   memcpy(talk.reply + 56, talk.credentials.job, TT_JOB_BYTES);
-  memcpy(talk.reply + 80, mac, sizeof mac);
+  memcpy(talk.reply + 112, mac, sizeof mac);
   assert_int_equal(accepts(&talk), 1);
-  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials);
-  hex_check(talk.verdict + 8, 32, "a63f3bde88b872453bdf894e7857227ac13a865a268f195fe4c1e6e338adda6e");
+  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials, &talk.server);
+  hex_check(talk.verdict + 40, 32, "4085e5b1e9755ca96b7ee62d1490f7beadbc5e00148afa3fcce07bcb0bd29ae5");
 }
 
 static void derived_keys_are_those_of_an_independent_implementation(void **state)
@@ -252,6 +253,159 @@ static void label_and_data_do_not_run_into_each_other(void **state)
   tt_key_derive(a, talk.credentials.key, "ab", "c", 1);
   tt_key_derive(b, talk.credentials.key, "a", "bc", 2);
   assert_memory_not_equal(a, b, sizeof a);
+}
+
+/* ---- keys of connections ---- */
+
+/* The handshake of a connection that has keys; *client is the client's side of them. */
+static void keyed_talk_make(struct talk *talk, struct tt_session *client)
+{
+  talk_make(talk);
+  talk->hello.kind = TT_HELLO_CONTROL;
+  tt_reply_make(talk->reply, talk->challenge, &talk->credentials, &talk->hello, talk->secret);
+  tt_verdict_make(talk->verdict, TT_WELCOME, talk->reply, talk->ns, &talk->credentials, &talk->server);
+  assert_true(believes(talk));
+  tt_session_join(client, talk->verdict, talk->challenge, talk->reply, &talk->credentials, talk->secret);
+}
+
+static int is_zero(const void *data, size_t len)
+{
+  const uint8_t *bytes = data;
+  for (size_t i = 0; i < len; i++)
+    if (bytes[i]) return 0;
+  return 1;
+}
+
+static void both_ends_of_a_connection_have_a_key_for_each_direction(void **state)
+{
+  (void)state;
+  struct talk talk, another;
+  struct tt_session client, later;
+  keyed_talk_make(&talk, &client);
+  keyed_talk_make(&another, &later);
+  assert_memory_equal(&client.out, &talk.server.in, sizeof client.out);
+  assert_memory_equal(&client.in, &talk.server.out, sizeof client.in);
+  assert_memory_not_equal(&client.out, &client.in, sizeof client.out);
+  assert_memory_not_equal(client.out.key, later.out.key, TT_KEY_BYTES);
+  assert_false(is_zero(client.out.key, TT_KEY_BYTES));
+}
+
+static void connections_of_other_kinds_have_none(void **state)
+{
+  (void)state;
+  struct talk talk;
+  struct tt_session client;
+  talk_make(&talk); /* a link */
+  tt_session_join(&client, talk.verdict, talk.challenge, talk.reply, &talk.credentials, talk.secret);
+  assert_true(is_zero(&client, sizeof client) && is_zero(&talk.server, sizeof talk.server));
+  assert_true(is_zero(talk.reply + 80, 32) && is_zero(talk.verdict + 8, 32));
+  keyed_talk_make(&talk, &client);
+  tt_verdict_make(talk.verdict, TT_STATUS_TAKEN, talk.reply, talk.ns, &talk.credentials, &talk.server);
+  assert_true(is_zero(&talk.server, sizeof talk.server));
+}
+
+/* It has the job's key and every byte of the handshake, but not what only the ends know. */
+static void who_relays_a_handshake_does_not_have_its_keys(void **state)
+{
+  (void)state;
+  struct talk talk;
+  struct tt_session client, relay;
+  uint8_t secret[TT_KEY_BYTES], public[TT_KEY_BYTES];
+  keyed_talk_make(&talk, &client);
+  tt_exchange_make(secret, public);
+  tt_session_join(&relay, talk.verdict, talk.challenge, talk.reply, &talk.credentials, secret);
+  assert_memory_not_equal(relay.out.key, client.out.key, TT_KEY_BYTES);
+  assert_memory_not_equal(relay.in.key, client.in.key, TT_KEY_BYTES);
+}
+
+static void a_sealed_frame_fits_once_in_its_turn_and_unchanged(void **state)
+{
+  (void)state;
+  struct tt_seal out = {.count = 0}, in;
+  uint8_t tag[2][TT_TAG_BYTES], frame[] = "frame";
+  for (int i = 0; i < 32; i++) out.key[i] = (uint8_t)i;
+  in = out;
+  for (int i = 0; i < 2; i++) tt_seal_make(&out, frame, 5, tag[i]);
+  hex_check(tag[0], TT_TAG_BYTES, "5f2c33f6ba8de5652fa40076a0f3490f"); /* blake2b(bytes(8) + b'frame', key) */
+  hex_check(tag[1], TT_TAG_BYTES, "36c311cb294f571b601fb9cd4f612945");
+  for (int bit = 0; bit < 8 * (5 + TT_TAG_BYTES); bit++) {
+    struct tt_seal fresh = in;
+    uint8_t *byte = bit < 40 ? &frame[bit / 8] : &tag[0][bit / 8 - 5];
+    *byte ^= (uint8_t)(1 << bit % 8);
+    assert_false(tt_seal_fits(&fresh, frame, 5, tag[0]));
+    *byte ^= (uint8_t)(1 << bit % 8);
+  }
+  struct tt_seal fresh = in;
+  assert_false(tt_seal_fits(&fresh, frame, 5, tag[1])); /* the first is left out, or comes later */
+  assert_true(tt_seal_fits(&in, frame, 5, tag[0]));
+  fresh = in;
+  assert_false(tt_seal_fits(&fresh, frame, 5, tag[0])); /* twice */
+  assert_true(tt_seal_fits(&in, frame, 5, tag[1]));
+}
+
+static void a_masked_secret_is_shown_by_the_same_key_alone(void **state)
+{
+  (void)state;
+  struct talk talk;
+  struct tt_session client;
+  uint8_t secret[TT_KEY_BYTES], hidden[TT_KEY_BYTES];
+  keyed_talk_make(&talk, &client);
+  tt_random(secret, sizeof secret);
+  memcpy(hidden, secret, sizeof secret);
+  tt_seal_mask(&talk.server.out, hidden);
+  assert_memory_not_equal(hidden, secret, sizeof secret);
+  tt_seal_mask(&client.in, hidden);
+  assert_memory_equal(hidden, secret, sizeof secret);
+}
+
+static void two_keys_share_a_secret_that_a_third_does_not(void **state)
+{
+  (void)state;
+  uint8_t secret[3][TT_KEY_BYTES], public[3][TT_KEY_BYTES], shared[3][TT_KEY_BYTES];
+  static const uint8_t none[TT_KEY_BYTES];
+  for (int i = 0; i < 3; i++) tt_exchange_make(secret[i], public[i]);
+  assert_true(tt_exchange_share(shared[0], secret[0], public[1]));
+  assert_true(tt_exchange_share(shared[1], secret[1], public[0]));
+  assert_true(tt_exchange_share(shared[2], secret[2], public[1]));
+  assert_memory_equal(shared[0], shared[1], TT_KEY_BYTES);
+  assert_memory_not_equal(shared[0], shared[2], TT_KEY_BYTES);
+  assert_false(tt_exchange_share(shared[0], secret[0], none));
+}
+
+/* Made with Python's cryptography: ChaCha20(key, 1 4 | nonce) over the data, Poly1305 with both halves of block 0 as
+ * keys. */
+static void a_guarded_frame_is_that_of_an_independent_implementation(void **state)
+{
+  (void)state;
+  uint8_t data[100], sent[100], tag[TT_TAG_BYTES], back[100];
+  static const size_t cuts[] = {100, 1, 63, 64, 65, 7};
+  for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+    struct tt_guard out, in;
+    struct tt_seal seal = {.count = 7}, other;
+    for (int i = 0; i < 32; i++) seal.key[i] = (uint8_t)i;
+    for (int i = 0; i < 100; i++) data[i] = (uint8_t)(i * 3);
+    other = seal;
+    tt_guard_open(&out, &seal);
+    tt_guard_open(&in, &other);
+    assert_int_equal(seal.count, 8);
+    for (size_t at = 0; at < 100; at += cuts[c]) {
+      size_t len = 100 - at < cuts[c] ? 100 - at : cuts[c];
+      tt_guard_cover(&out, sent + at, data + at, len);
+      tt_guard_add(&out, sent + at, len);
+      tt_guard_add(&in, sent + at, len);
+      tt_guard_cover(&in, back + at, sent + at, len);
+    }
+    hex_check(sent, 16, "f10c82412ee7689c7a2d5012d8af3ab7");
+    hex_check(sent + 84, 16, "11aa08b2773b7916c9451a0be39f3ec8");
+    assert_memory_equal(back, data, sizeof data);
+    tt_guard_head(&out, "head", 4, tag);
+    hex_check(tag, sizeof tag, "34df7efec3b8357ba881453caf5edcbc");
+    assert_true(tt_guard_head_fits(&in, "head", 4, tag));
+    assert_false(tt_guard_head_fits(&in, "hear", 4, tag));
+    tt_guard_tag(&out, tag);
+    hex_check(tag, sizeof tag, "b88a47fc64c13ac2b8ab55a8c99c2e86");
+    assert_true(tt_guard_fits(&in, tag));
+  }
 }
 
 /* A directory with one file in it. */
@@ -371,6 +525,13 @@ int main(void)
       cmocka_unit_test(bytes_on_the_wire_are_those_of_an_independent_implementation),
       cmocka_unit_test(derived_keys_are_those_of_an_independent_implementation),
       cmocka_unit_test(label_and_data_do_not_run_into_each_other),
+      cmocka_unit_test(both_ends_of_a_connection_have_a_key_for_each_direction),
+      cmocka_unit_test(connections_of_other_kinds_have_none),
+      cmocka_unit_test(who_relays_a_handshake_does_not_have_its_keys),
+      cmocka_unit_test(a_sealed_frame_fits_once_in_its_turn_and_unchanged),
+      cmocka_unit_test(a_guarded_frame_is_that_of_an_independent_implementation),
+      cmocka_unit_test(a_masked_secret_is_shown_by_the_same_key_alone),
+      cmocka_unit_test(two_keys_share_a_secret_that_a_third_does_not),
       cmocka_unit_test(a_key_file_is_hashed),
       cmocka_unit_test(a_key_file_that_others_may_read_is_refused),
       cmocka_unit_test(a_key_file_of_the_wrong_size_or_kind_is_refused),

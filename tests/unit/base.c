@@ -33,7 +33,7 @@ static void unset_settings_take_their_defaults(void **state)
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   assert_int_equal(settings.timeout_ms, 1800000);
   assert_string_equal(settings.transports, "shm,verbs,tcp");
-  assert_int_equal(settings.auth, 0);
+  assert_int_equal(settings.auth, 1);
   unsetenv("TUTTI_TIMEOUT_MS");
 }
 

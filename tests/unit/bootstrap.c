@@ -104,9 +104,9 @@ static void a_fixed_address_needs_a_secret_loopback_or_a_word(void **state)
   assert_non_null(strstr(tt_last_sentence(), "TUTTI_KEY_FILE"));
   assert_non_null(strstr(tt_last_sentence(), "192.0.2.7:5000"));
   assert_int_equal(tt_id_fixed(&id, "[::1]:5000", &settings), tuttiSuccess);
-  settings.auth = 1;
+  settings.auth = TT_AUTH_NONE;
   assert_int_equal(tt_id_fixed(&id, "192.0.2.7:5000", &settings), tuttiSuccess);
-  settings.auth = 0;
+  settings.auth = TT_AUTH_KEY;
   strcpy(settings.key_file, "/somewhere");
   assert_int_equal(tt_id_fixed(&id, "192.0.2.7:5000", &settings), tuttiSuccess);
 }

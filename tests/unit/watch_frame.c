@@ -57,16 +57,23 @@ static struct tt_frame frame_of(uint32_t type)
   return frame;
 }
 
+static size_t encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])
+{
+  struct tt_seal first = {.count = 0};
+  return tt_frame_encode(frame, &first, bytes);
+}
+
 /* Feeds `bytes` in pieces of at most `piece`; returns how many frames came out, -1 if refused. */
 static int feed(const uint8_t *bytes, size_t len, size_t piece, struct tt_frame *last)
 {
   struct tt_frame_reader reader = {0};
+  struct tt_seal in = {.count = 0};
   int frames = 0;
   for (size_t at = 0; at < len;) {
     size_t n = len - at < piece ? len - at : piece, left = n;
     const uint8_t *data = bytes + at;
     int step;
-    while ((step = tt_frame_step(&reader, &data, &left, NRANKS, last)) == 1) frames++;
+    while ((step = tt_frame_step(&reader, &in, &data, &left, NRANKS, last)) == 1) frames++;
     if (step < 0) return step;
     assert_int_equal(left, 0);
     at += n;
@@ -80,7 +87,7 @@ static void frames_come_back_as_they_were_however_they_are_cut(void **state)
   for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_WORDS; type++) {
     uint8_t bytes[TT_FRAME_MAX_BYTES];
     struct tt_frame sent = frame_of(type), got;
-    size_t len = tt_frame_encode(&sent, bytes);
+    size_t len = encode(&sent, bytes);
     for (size_t piece = 1; piece <= len; piece += 7) {
       memset(&got, 0xaa, sizeof got);
       assert_int_equal(feed(bytes, len, piece, &got), 1);
@@ -94,10 +101,11 @@ static void many_frames_in_one_piece_all_come_out(void **state)
   (void)state;
   uint8_t bytes[10 * TT_FRAME_MAX_BYTES];
   struct tt_frame got;
+  struct tt_seal out = {.count = 0};
   size_t len = 0;
   for (uint32_t i = 0; i < 10; i++) {
     struct tt_frame frame = frame_of(1 + i % 4);
-    len += tt_frame_encode(&frame, bytes + len);
+    len += tt_frame_encode(&frame, &out, bytes + len);
   }
   assert_int_equal(feed(bytes, len, len, &got), 10);
   assert_int_equal(feed(bytes, len, 100, &got), 10);
@@ -107,7 +115,7 @@ static int refused(struct tt_frame frame)
 {
   uint8_t bytes[TT_FRAME_MAX_BYTES];
   struct tt_frame got;
-  return feed(bytes, tt_frame_encode(&frame, bytes), sizeof bytes, &got) == -1;
+  return feed(bytes, encode(&frame, bytes), sizeof bytes, &got) == -1;
 }
 
 static void values_out_of_range_are_refused(void **state)
@@ -143,7 +151,7 @@ static void unknown_types_are_refused(void **state)
   uint8_t bytes[TT_FRAME_MAX_BYTES] = {0};
   struct tt_frame frame = frame_of(TT_FRAME_GONE), got;
   frame.gone = tuttiRemoteError; /* would do as a record, too */
-  size_t len = tt_frame_encode(&frame, bytes);
+  size_t len = encode(&frame, bytes);
   for (int type = 0; type < 256; type++) {
     bytes[4] = (uint8_t)type;
     int known = type >= TT_FRAME_BEAT && type <= TT_FRAME_WORDS;
@@ -159,7 +167,7 @@ static void a_hostile_sentence_is_ended_and_made_printable(void **state)
   memset(frame.record.sentence, 'x', sizeof frame.record.sentence);
   frame.record.sentence[3] = '\x1b';
   frame.record.sentence[4] = '\n';
-  assert_int_equal(feed(bytes, tt_frame_encode(&frame, bytes), sizeof bytes, &got), 1);
+  assert_int_equal(feed(bytes, encode(&frame, bytes), sizeof bytes, &got), 1);
   assert_int_equal(strnlen(got.record.sentence, TT_SENTENCE_BYTES), TT_SENTENCE_BYTES - 1);
   assert_memory_equal(got.record.sentence, "xxx??x", 6);
 }
@@ -175,6 +183,27 @@ static void random_bytes_never_make_a_frame(void **state)
   }
 }
 
+static void frames_twice_left_out_or_out_of_turn_are_noticed(void **state)
+{
+  (void)state;
+  uint8_t bytes[3][TT_FRAME_BYTES], stream[3 * TT_FRAME_BYTES];
+  struct tt_frame got;
+  struct tt_seal out = {.count = 0};
+  static const struct {
+    int order[3], result;
+  } cases[] = {{{0, 1, 2}, 3}, {{0, 0, 1}, -2}, {{1, 0, 2}, -2}, {{0, 2, 1}, -2}, {{1, 2, 0}, -2}};
+  for (int i = 0; i < 3; i++) {
+    uint8_t whole[TT_FRAME_MAX_BYTES];
+    struct tt_frame frame = frame_of(TT_FRAME_BEAT);
+    assert_int_equal(tt_frame_encode(&frame, &out, whole), TT_FRAME_BYTES);
+    memcpy(bytes[i], whole, TT_FRAME_BYTES);
+  }
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (int i = 0; i < 3; i++) memcpy(stream + i * TT_FRAME_BYTES, bytes[cases[c].order[i]], TT_FRAME_BYTES);
+    assert_int_equal(feed(stream, sizeof stream, sizeof stream, &got), cases[c].result);
+  }
+}
+
 /* A flip in the type may make the frame a longer one: then it is not whole yet. */
 static void every_flipped_bit_of_a_frame_is_noticed(void **state)
 {
@@ -182,7 +211,7 @@ static void every_flipped_bit_of_a_frame_is_noticed(void **state)
   for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_WORDS; type++) {
     uint8_t bytes[2 * TT_FRAME_MAX_BYTES];
     struct tt_frame frame = frame_of(type), got;
-    size_t len = tt_frame_encode(&frame, bytes);
+    size_t len = encode(&frame, bytes);
     memset(bytes + len, 0, sizeof bytes - len);
     for (size_t bit = 0; bit < 8 * len; bit++) {
       bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -200,7 +229,7 @@ static void damaged_frames_are_refused_or_harmless(void **state)
   for (int round = 0; round < 20000; round++) {
     uint8_t bytes[TT_FRAME_MAX_BYTES];
     struct tt_frame frame = frame_of(1 + (uint32_t)(random_next() % 4)), got;
-    size_t len = tt_frame_encode(&frame, bytes);
+    size_t len = encode(&frame, bytes);
     for (int i = 0; i < 3; i++) bytes[random_next() % len] = (uint8_t)random_next();
     if (feed(bytes, len, 1 + random_next() % len, &got) != 1) continue;
     assert_in_range(got.rank, 0, NRANKS - 1);
@@ -220,6 +249,7 @@ int main(void)
       cmocka_unit_test(unknown_types_are_refused),
       cmocka_unit_test(a_hostile_sentence_is_ended_and_made_printable),
       cmocka_unit_test(random_bytes_never_make_a_frame),
+      cmocka_unit_test(frames_twice_left_out_or_out_of_turn_are_noticed),
       cmocka_unit_test(every_flipped_bit_of_a_frame_is_noticed),
       cmocka_unit_test(damaged_frames_are_refused_or_harmless),
   };
