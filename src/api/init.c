@@ -13,7 +13,7 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument,
                    "config was not initialised: begin with tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER");
   if (config->blocking != TUTTI_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
-    return tt_fail(tuttiInvalidArgument, "config.blocking is %d: set it to 0, 1 or 3", config->blocking);
+    return tt_fail(tuttiInvalidArgument, "config.blocking is %d: set it to 0 or 1", config->blocking);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->timeout_ms < 0)
     return tt_fail(tuttiInvalidArgument, "config.timeout_ms is %d: set it to 0 (never) or more", config->timeout_ms);
   if (config->deterministic != TUTTI_CONFIG_UNDEF_INT && config->deterministic != 0 && config->deterministic != 1)
