@@ -241,8 +241,8 @@ tuttiResult_t tt_replicas_run(struct tuttiComm *comm, struct tt_binding *binding
 int tt_replicas_lacking(const struct tuttiComm *comm)
 {
   const struct tt_views *views = comm->parts.views;
-  int n = views->replicas->n;
-  for (int first = 0; first < comm->facts.first_nranks; first += n) {
+  int n = views->replicas ? views->replicas->n : 1;
+  for (int first = 0; views->replicas && first < comm->facts.first_nranks; first += n) {
     int nleft = 0;
     for (int p = first; p < first + n; p++) nleft += tt_rank_set_has(tt_view_members(views->view), p);
     if (2 * nleft <= n) return first / n;

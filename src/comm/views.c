@@ -234,10 +234,10 @@ static tuttiResult_t install(struct tuttiComm *comm)
   return tt_fail_quiet(tuttiRemoteError, views->sentence);
 }
 
-/* The same on all ranks that are left. */
-static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision *decided)
+/* Writes which ranks are lost, the same on all that are left. Returns how many these are. */
+static int lost_text(struct tuttiComm *comm, const struct tt_view_decision *decided, char *text, size_t size)
 {
-  struct tt_views *views = comm->parts.views;
+  const struct tt_views *views = comm->parts.views;
   char rank[128] = "", more[48] = "";
   int nlost = 0, nleft = 0;
   for (int r = 0; r < comm->facts.first_nranks; r++) {
@@ -246,10 +246,8 @@ static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision 
     if (!nlost++) tt_watch_rank_text(comm->parts.watch, r, rank, sizeof rank);
   }
   if (nlost > 1) snprintf(more, sizeof more, " and %d more", nlost - 1);
-  snprintf(views->sentence, sizeof views->sentence,
-           "%s%s %s lost: collective #%llu of this %.100s failed on all ranks that are left, which are %d from now on: "
-           "they may make it again",
-           rank, more, nlost > 1 ? "are" : "is", (unsigned long long)decided->last + 1, comm->facts.label, nleft);
+  snprintf(text, size, "%s%s %s lost", rank, more, nlost > 1 ? "are" : "is");
+  return nleft;
 }
 
 /* Between hosts two parts of the ranks may take each other for lost. Each counts the ranks of the view that has ended
@@ -268,23 +266,32 @@ static int is_main_part(const struct tuttiComm *comm, const struct tt_view_decis
   return views->nhosts == 1 || 2 * nleft > n || (2 * nleft == n && has_lowest);
 }
 
-static tuttiResult_t lacking(struct tuttiComm *comm)
+/* The new view is no view to go on in: why, as a sentence. 0: it is one. */
+static int is_last(struct tuttiComm *comm, const struct tt_view_decision *decided, char sentence[TT_SENTENCE_BYTES])
 {
-  char sentence[TT_SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence, "logical rank %d has lost half of its %d replicas or more: %.300s",
-           tt_replicas_lacking(comm), comm->parts.views->replicas->n, comm->parts.views->sentence);
-  return over(comm, tuttiRemoteError, sentence);
+  char lost[200];
+  int nleft = lost_text(comm, decided, lost, sizeof lost), lacking = tt_replicas_lacking(comm);
+  if (lacking >= 0)
+    snprintf(sentence, TT_SENTENCE_BYTES, "%s: of logical rank %d no more than half of the replicas is left: the "
+             "communicator ends", lost, lacking);
+  else if (!is_main_part(comm, decided))
+    snprintf(sentence, TT_SENTENCE_BYTES, "%s, or cannot hear these ranks, which are %d, and may go on: more than half "
+             "of the ranks do, or half of them with the lowest one. These do not: destroy comm", lost, nleft);
+  else return 0;
+  return 1;
 }
 
-/* Nobody can tell whether the others go on. Those that do wait for this rank no more. */
-static tuttiResult_t cut_off(struct tuttiComm *comm)
+/* The program learns of the new view by this sentence. */
+static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision *decided)
 {
-  char sentence[TT_SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence,
-           "%.300s. These ranks do not go on, as the lost ones may: more than half of the ranks would, or half of them "
-           "with the lowest one. Destroy the communicator", comm->parts.views->sentence);
-  tt_watch_leave(comm->parts.watch, 1);
-  return over(comm, tuttiRemoteError, sentence);
+  struct tt_views *views = comm->parts.views;
+  char lost[200];
+  int nleft = lost_text(comm, decided, lost, sizeof lost);
+  if (views->replicas) snprintf(views->sentence, sizeof views->sentence, "%s: %d replicas go on", lost, nleft);
+  else
+    snprintf(views->sentence, sizeof views->sentence,
+             "%s: collective #%llu of this %.100s failed on all ranks that are left, which are %d from now on: they "
+             "may make it again", lost, (unsigned long long)decided->last + 1, comm->facts.label, nleft);
 }
 
 /* The view has ended. why: the sentence with which the plane failed here. */
@@ -297,9 +304,12 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
     tuttiResult_t result = over(comm, (tuttiResult_t)decided->ends, why);
     return succeeds ? tuttiSuccess : result;
   }
+  if (is_last(comm, decided, views->sentence)) {
+    tuttiResult_t result = over(comm, tuttiRemoteError, views->sentence);
+    tt_watch_leave(comm->parts.watch, 1); /* others that go on wait for it no more */
+    return succeeds && is_main_part(comm, decided) ? tuttiSuccess : result;
+  }
   sentence_make(comm, decided);
-  if (views->replicas && tt_replicas_lacking(comm) >= 0) return lacking(comm);
-  if (!is_main_part(comm, decided)) return cut_off(comm);
   tt_log(TT_LOG_INFO, "%s", views->sentence);
   views->is_due = 1;
   return succeeds ? tuttiSuccess : install(comm);

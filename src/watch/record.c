@@ -148,8 +148,9 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
     tt_service_unlock();
     return tuttiInProgress;
   }
+  int has_left = tt_watch_left(watch, peer) != TT_LEFT_NOT; /* while this thread slept: so its connection is closed */
   return record(watch, (struct tt_failure){.code = tuttiRemoteError, .culprit = peer, .op = op}, text, TT_LOG_WARN,
-                TT_LOST_CONNECTION);
+                has_left ? 0 : TT_LOST_CONNECTION);
 }
 
 void tt_watch_leave(struct tt_watch *watch, int aborted)
