@@ -199,6 +199,9 @@ int tt_messages_drive(struct tuttiComm *comm, int look);
 /* For waiters (struct tt_waiter: sleep) of messages: the sleeper is the communicator. */
 enum tt_slept tt_messages_sleep(void *comm, uint64_t ns);
 
+/* The same; wake: a descriptor that ends the sleep, too, when it can be read; -1: none. */
+enum tt_slept tt_messages_rest(struct tuttiComm *comm, int wake, uint64_t ns);
+
 /* Ends the use of a message that was begun: it is freed, at its end if it is not over. */
 void tt_message_give_back(struct tuttiMessage *message);
 tuttiResult_t tt_message_check(const struct tuttiMessage *message);

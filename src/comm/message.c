@@ -252,11 +252,15 @@ void tt_messages_finish(struct tuttiComm *comm)
 
 enum tt_slept tt_messages_sleep(void *it, uint64_t ns)
 {
-  struct tuttiComm *comm = it;
+  return tt_messages_rest(it, -1, ns);
+}
+
+enum tt_slept tt_messages_rest(struct tuttiComm *comm, int wake, uint64_t ns)
+{
   enum tt_slept slept = TT_SLEPT_NOT;
   if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
   if (atomic_load(&comm->messages.n) && tt_messages_are_free(comm))
-    slept = tt_run_sleep(comm->parts.run, comm->messages.engine, ns < SLEEP_MOST_NS ? ns : SLEEP_MOST_NS);
+    slept = tt_run_sleep(comm->parts.run, comm->messages.engine, wake, ns < SLEEP_MOST_NS ? ns : SLEEP_MOST_NS);
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return slept;
 }

@@ -174,7 +174,7 @@ enum tt_slept tt_comm_sleep(void *it, uint64_t ns)
   struct tuttiComm *comm = it;
   if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
   const struct tt_messages *messages = atomic_load(&comm->messages.n) ? comm->messages.engine : NULL;
-  enum tt_slept slept = tt_run_sleep(comm->parts.run, messages, ns);
+  enum tt_slept slept = tt_run_sleep(comm->parts.run, messages, -1, ns);
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return slept;
 }

@@ -332,8 +332,9 @@ enum tt_slept {
 };
 
 /* Sleeps for at most `ns`, until one of the links may go on that the run or the messages (NULL: there are none) wait
- * for. It does not sleep at all if a link has no descriptor, or if the run waits for something else. */
-enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, uint64_t ns);
+ * for, or the descriptor `wake` (-1: none) can be read. It does not sleep at all if a link has no descriptor, or if the
+ * run waits for something else. */
+enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, int wake, uint64_t ns);
 
 /* The way a thread waits: it spins, yields (early if ranks outnumber cores), then sleeps, longer and longer, or until
  * `sleep` wakes it. It reads the clock only after about 2 us. */

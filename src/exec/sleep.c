@@ -53,9 +53,9 @@ static void add_of_messages(struct pollset *pollset, const struct tt_messages *m
     else pollset->is_hard = 1; /* not open yet */
 }
 
-enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, uint64_t ns)
+enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, int wake, uint64_t ns)
 {
-  struct pollset pollset = {.n = 0};
+  struct pollset pollset = {.polls = {{.fd = wake, .events = POLLIN}}, .n = wake >= 0};
   struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
   if (run->state == RUN_MOVING && run->device->host) add_of_plan(&pollset, run);
   else if (run->state == RUN_PAIRS) add_of_pairs(&pollset, run);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits of a fusion with servers that last too long. Nobody is in a collective call, so the engine itself measures. */
+/* Waits of a fusion with servers: those that last too long, which the engine itself measures, as nobody is in a
+ * collective call; and its sleep. */
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "fusion/served_private.h"
 
 #define NAMED 8            /* ranks */
 #define RANKS_BYTES 128
 #define SENTENCE_BYTES 256
+#define LINKLESS_NS 1000000 /* longest sleep where links cannot end it */
 
 /* ---- who is waited for ---- */
 
@@ -96,4 +103,54 @@ tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
   tt_log(TT_LOG_WARN, "rank %d has waited %.1f s %s", config->rank, (double)ns / 1e9, text);
   patience->is_warned = 1;
   return tuttiSuccess;
+}
+
+/* ---- sleep ---- */
+
+tuttiResult_t tt_served_wake_make(struct tuttiFusion *fusion)
+{
+  int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0)
+    return tt_fail(tuttiSystemError, "no descriptor for a fusion with servers: %s (see `ulimit -n`)", strerror(errno));
+  fusion->served->wake = fd;
+  return tuttiSuccess;
+}
+
+void tt_served_wake(struct tuttiFusion *fusion)
+{
+  uint64_t one = 1;
+  if (!fusion->shared.sleep.is_asleep) return;
+  fusion->shared.sleep.is_asleep = 0;
+  ssize_t n = write(fusion->served->wake, &one, sizeof one);
+  (void)n; /* the sleep is short */
+}
+
+/* Links that are not open yet have no descriptors. */
+static enum tt_slept rest(const struct tuttiFusion *fusion, uint64_t ns)
+{
+  struct pollfd wake = {.fd = fusion->served->wake, .events = POLLIN};
+  struct timespec most = {0, ns < LINKLESS_NS ? (long)ns : LINKLESS_NS};
+  enum tt_slept slept = tt_messages_rest(fusion->config.channel[0], wake.fd, ns);
+  if (slept != TT_SLEPT_NOT) return slept;
+  return ppoll(&wake, 1, &most, NULL) > 0 ? TT_SLEPT_WOKEN : TT_SLEPT_LONG;
+}
+
+enum tt_slept tt_served_sleep(void *context, uint64_t ns)
+{
+  struct tuttiFusion *fusion = context;
+  struct shared *shared = &fusion->shared;
+  uint64_t count;
+  pthread_mutex_lock(&shared->mutex);
+  int has_news = fusion->engine.seen.pushes != shared->pushes;
+  shared->sleep.is_asleep = !has_news;
+  pthread_mutex_unlock(&shared->mutex);
+  if (has_news) return TT_SLEPT_WOKEN;
+  enum tt_slept slept = rest(fusion, ns);
+  pthread_mutex_lock(&shared->mutex);
+  int was_woken = !shared->sleep.is_asleep;
+  shared->sleep.is_asleep = 0;
+  pthread_mutex_unlock(&shared->mutex);
+  ssize_t n = was_woken ? read(fusion->served->wake, &count, sizeof count) : 0;
+  (void)n; /* who ends the fusion wakes it otherwise */
+  return slept;
 }

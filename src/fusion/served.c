@@ -7,6 +7,7 @@
  * version, at the end of its step; a rank that was late goes on from there, and so do all when a rank has died. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fusion/served_private.h"
 #include "reduce/fpenv.h"
@@ -123,6 +124,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   if (!served->left) return tt_fail(tuttiSystemError, "out of memory for %zu ranks", ranks);
   tuttiResult_t result = tt_shards_make(fusion);
   if (result == tuttiSuccess) result = tt_deaths_make(fusion);
+  if (result == tuttiSuccess) result = tt_served_wake_make(fusion);
   if (result != tuttiSuccess) return result;
   if (!member->from || !member->owed || !member->parts_left || !member->places || !mailbox->room ||
       !cuts_make(fusion))
@@ -144,6 +146,7 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   tt_packets_free(&served->mailbox);
   tt_shards_free(fusion);
   tt_deaths_free(&served->deaths);
+  if (served->wake > 0) close(served->wake);
   tt_free(served->left);
   tt_free(served->member.from);
   tt_free(served->member.owed);
@@ -546,8 +549,8 @@ static tuttiResult_t serve(struct tuttiFusion *fusion)
   int32_t one = 1;
   int look = 0;
   tt_waiter_init(waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
-  waiter->sleep = tt_messages_sleep;
-  waiter->sleeper = fusion->config.channel[0];
+  waiter->sleep = tt_served_sleep;
+  waiter->sleeper = fusion;
   while (result == tuttiSuccess && !is_over(fusion)) {
     int is_stopping = !tt_fusion_users_look(fusion, &result), moved = 0;
     if (!served->is_given) served->is_given = are_weights_given(fusion);

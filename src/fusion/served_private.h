@@ -132,6 +132,7 @@ struct served {
   uint64_t *left;           /* of each rank: 1 + the version with which it left; 0: it is here */
   int nleft, is_leaving;
   int is_given;             /* this rank's weights were */
+  int wake;                 /* an eventfd that ends the engine's sleep; 0: none yet */
 };
 
 /* Makes a packet with room for so many bytes of payload. NULL: no memory, and the sentence is set. */
@@ -246,6 +247,12 @@ void tt_exchange_end(struct tuttiFusion *fusion, int tensor, int owner, const fl
 /* Warns, or fails, if this rank has waited too long for others: for weights of a step that it has pushed, or, once it
  * has left, for a sign of those that have not. After each turn of the engine. */
 tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved);
+
+/* The sleep of the engine (struct tt_waiter), which a push ends; its descriptor. Errors: tuttiSystemError: none is
+ * left. tt_served_wake: under the mutex. */
+tuttiResult_t tt_served_wake_make(struct tuttiFusion *fusion);
+enum tt_slept tt_served_sleep(void *fusion, uint64_t ns);
+void tt_served_wake(struct tuttiFusion *fusion);
 
 /* ---- served.c: contributions that count when they come ---- */
 

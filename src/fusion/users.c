@@ -114,6 +114,7 @@ void tt_fusion_ready(struct tuttiFusion *fusion, int index)
   atomic_store_explicit(&gradient->ready, gradient->pushed, memory_order_release);
   shared->pushes++;
   shared->sleep.bytes += fusion->config.tensors[index].bytes;
+  if (fusion->served) tt_served_wake(fusion);
   if (fusion->served || gradient->pushed != shared->finished + 1) return;
   int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
   if (missing == 0) shared->complete[shared->ncomplete++] = group;
