@@ -230,6 +230,20 @@ static tuttiResult_t colors_take(struct tuttiComm *comm, const struct tt_op *op)
   return child_begin(comm, &context);
 }
 
+/* The all-gather has failed here. Members of the child to which it brought all colors wait for this rank: they hear of
+ * it by the child's key, which only needs this rank's own color. */
+static tuttiResult_t colors_lack(struct tuttiComm *comm, const struct tt_op *op)
+{
+  struct tt_creation *creation = comm->life.creation;
+  const struct tuttiComm *parent = op->comm;
+  const struct color_key *mine = (const struct color_key *)op->owned + parent->facts.nranks;
+  const struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = mine->color};
+  snprintf(comm->facts.label, sizeof comm->facts.label, "communicator split from the %.44s", parent->facts.label);
+  creation->startup.label = comm->facts.label;
+  if (context.number && context.color != TUTTI_SPLIT_NOCOLOR) creation->startup.key = startup_key(parent, &context);
+  return tt_comm_why(parent);
+}
+
 /* As tt_comm_enter; several children of one parent may be polled by the caller and by the progress thread at once. */
 static int parent_enter(struct tuttiComm *parent)
 {
@@ -249,7 +263,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
   if (done) {
-    result = op->result == tuttiSuccess ? colors_take(comm, op) : tt_comm_why(parent);
+    result = op->result == tuttiSuccess ? colors_take(comm, op) : colors_lack(comm, op);
     creation->op = NULL;
     tt_op_give(op);
   }

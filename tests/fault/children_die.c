@@ -303,12 +303,42 @@ static void who_lacks_memory_is_named(void **state)
   }
 }
 
+/* The last message of the all-gather to rank 2 does not come: rank 0 has all colors, and rank 2 has not. */
+static int split_amid_a_gather(const struct ranks *self)
+{
+  struct trial *trial = self->argument;
+  char pid[24];
+  tuttiComm_t comm, child = NULL;
+  if (self->rank == 1) atomic_store(&trial->pid, getpid());
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommSplit(comm, self->rank % 2, 0, &child, NULL) == tuttiRemoteError);
+  snprintf(pid, sizeof pid, "pid %d ", atomic_load(&trial->pid));
+  RANKS_CHECK(says(pid));
+  if (self->rank == 0) RANKS_CHECK(says("rank 2") && says("gave up the start-up of the communicator split from"));
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void who_lacks_colors_of_a_split_is_not_waited_for(void **state)
+{
+  int pids[3];
+  (void)state;
+  setenv("TUTTI_ALGO", "all_gather:ring", 1);
+  setenv("TUTTI_FAULT", "rank=1,peer=2,nth=2,action=kill", 1);
+  struct trial *trial = ranks_shared(sizeof *trial);
+  assert_int_equal(ranks_start(3, split_amid_a_gather, trial, pids), 0);
+  for (int r = 0; r < 3; r++) assert_int_equal(ranks_wait(pids[r], LIMIT_S), r == 1 ? 128 + SIGKILL : 0);
+  unsetenv("TUTTI_ALGO");
+  unsetenv("TUTTI_FAULT");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_inside_a_split_is_known_to_all),
       cmocka_unit_test(a_second_death_inside_a_shrink_is_known_to_all),
       cmocka_unit_test(a_death_inside_the_making_of_a_fusion_is_known_to_all),
+      cmocka_unit_test(who_lacks_colors_of_a_split_is_not_waited_for),
       cmocka_unit_test(an_abort_in_the_first_start_up_is_told),
       cmocka_unit_test(who_leaves_before_or_aborts_is_named),
       cmocka_unit_test(who_lacks_descriptors_is_named_and_all_can_try_again),
