@@ -2,7 +2,9 @@
 #include "ranks.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,18 +48,36 @@ static int limit_of(int limit_s)
   return limit_s * ranks_patience() * (IS_SLOW ? 3 : 1);
 }
 
-/* In the process of a rank. */
-static void interface_take(int rank)
+/* The name for a rank among those that the variable lists, written to `text`; NULL: it lists none. */
+static const char *name_of(const char *variable, int rank, char text[256])
 {
-  char text[256], exact[sizeof text + 1], *names[16], *rest = text;
+  char *names[16], *rest = text;
   int n = 0;
-  if (!getenv("TEST_INTERFACES")) return;
-  snprintf(text, sizeof text, "%s", getenv("TEST_INTERFACES"));
+  snprintf(text, 256, "%s", getenv(variable) ? getenv(variable) : "");
   while (n < 16 && (names[n] = strtok_r(rest, ",", &rest))) n++;
-  if (!n) return;
-  snprintf(exact, sizeof exact, "=%s", names[rank % n]);
-  setenv("TUTTI_SOCKET_IFNAME", exact, 1);
-  setenv("TUTTI_HOSTID", names[rank % n], 1);
+  return n ? names[rank % n] : NULL;
+}
+
+/* In the process of a rank. */
+static void host_take(int rank)
+{
+  char text[256], exact[260];
+  const char *interface = name_of("TEST_INTERFACES", rank, text);
+  if (interface) {
+    snprintf(exact, sizeof exact, "=%s", interface);
+    setenv("TUTTI_SOCKET_IFNAME", exact, 1);
+    setenv("TUTTI_HOSTID", interface, 1);
+  }
+  const char *namespace = name_of("TEST_NAMESPACES", rank, text);
+  if (!namespace) return;
+  snprintf(exact, sizeof exact, "/run/netns/%.240s", namespace);
+  int fd = open(exact, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+    fprintf(stderr, "rank %d: there is no network namespace %s\n", rank, exact);
+    exit(1);
+  }
+  close(fd);
+  setenv("TUTTI_HOSTID", namespace, 1);
 }
 
 /* Where rank 0 leaves the id. */
@@ -134,10 +154,19 @@ int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
     if (pids[rank] < 0) return -1;
     if (pids[rank]) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    interface_take(rank);
+    host_take(rank);
     exit(run(page, rank, nranks, body, argument));
   }
   return 0;
+}
+
+/* With TEST_STACKS in the environment: where a process that hangs is, by gdb. */
+static void stacks_print(int pid)
+{
+  char command[128];
+  if (!getenv("TEST_STACKS")) return;
+  snprintf(command, sizeof command, "gdb -p %d -batch -ex 'thread apply all bt 20' 1>&2", pid);
+  if (system(command) != 0) fprintf(stderr, "no stacks of %d\n", pid);
 }
 
 int ranks_wait(int pid, int limit_s)
@@ -148,6 +177,7 @@ int ranks_wait(int pid, int limit_s)
     if (got == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     pause_ms(2);
   }
+  stacks_print(pid);
   kill(pid, SIGKILL);
   waitpid(pid, &status, 0);
   return -1;

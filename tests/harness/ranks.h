@@ -19,7 +19,9 @@ typedef int (*ranks_body)(const struct ranks *self);
 const char *ranks_transports(int n);
 
 /* TEST_INTERFACES in the environment, e.g. "v0,v1": rank r of processes is on the interface r modulo their number,
- * and ranks on different interfaces are on different hosts. TEST_PATIENCE: all limits here are so many times longer. */
+ * and ranks on different interfaces are on different hosts. TEST_NAMESPACES, e.g. "hosts-0,hosts-1": likewise network
+ * namespaces (perf/hosts). TEST_PATIENCE: all limits here are so many times longer. TEST_STACKS: gdb tells where a rank
+ * is that has to be ended at a limit. */
 int ranks_patience(void); /* 1 where nothing says so: for limits that a test itself sets */
 
 /* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
