@@ -122,9 +122,10 @@ void host_tell(const struct job *job, int host, int fd)
   for (char **entry = environ; *entry; entry++) told += is_told(*entry);
   while (job->program[arguments]) arguments++;
   word(out, HEAD);
-  fprintf(out, "%d%c%d %d %d %d %d %d %ld %d %d%c", TUTTI_VERSION_CODE, 0, first, job->hosts[host].ranks, job->total,
-          job->prefix, job->keep_going, job->bind, job->grace_ms, told, arguments, 0);
+  fprintf(out, "%d%c%d %d %d %d %d %d %ld %d %d %d%c", TUTTI_VERSION_CODE, 0, first, job->hosts[host].ranks, job->total,
+          job->prefix, job->keep_going, job->bind, job->grace_ms, job->master.port, told, arguments, 0);
   word(out, digits);
+  word(out, job->master.host);
   word(out, getcwd(folder, sizeof folder) ? folder : "");
   for (char **entry = environ; *entry; entry++)
     if (is_told(*entry)) word(out, *entry);
@@ -206,14 +207,17 @@ int part_read(struct job *job)
   }
   free(text);
   text = word_read();
-  if (!text || sscanf(text, "%d %d %d %d %d %d %ld %d %d", &job->first, &job->nprocs, &job->total, &job->prefix,
-                      &job->keep_going, &job->bind, &job->grace_ms, &settings, &arguments) != 9 ||
+  if (!text || sscanf(text, "%d %d %d %d %d %d %ld %d %d %d", &job->first, &job->nprocs, &job->total, &job->prefix,
+                      &job->keep_going, &job->bind, &job->grace_ms, &job->master.port, &settings, &arguments) != 10 ||
       job->nprocs < 1 || job->nprocs > MAX_RANKS || settings < 0 || arguments < 1 || arguments > WORDS_MOST)
     return part_refuse(text, unread);
   free(text);
   text = word_read();
   if (!id_read(&job->id, text)) return part_refuse(text, unread);
   explicit_bzero(text, strlen(text));
+  free(text);
+  text = word_read();
+  snprintf(job->master.host, sizeof job->master.host, "%s", text ? text : "");
   free(text);
   text = word_read();
   if (text && *text && chdir(text) != 0) {

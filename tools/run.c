@@ -25,15 +25,18 @@
 #define GRACE_MOST 1000000
 #define KILL_AFTER_MS 3000 /* between SIGTERM and SIGKILL */
 #define LAST_WORDS_MS 1000 /* what grandchildren still write is passed on for this long after the last rank */
+#define SETTLED_MS 300     /* failures are told together if no more than that lies between them */
 
 static const char *const help =
     "usage: tutti run [-n RANKS] [-H HOSTS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
     "Starts PROGRAM RANKS times as the ranks of one job, on this host or on others; programs find the\n"
-    "job through tuttiGetLaunch. A job is for one program: a script that starts a second\n"
+    "job through tuttiGetLaunch, or by the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
+    "MASTER_ADDR, MASTER_PORT), as those of PyTorch do. A job is for one program: a script that starts a second\n"
     "one needs another `tutti run`. Every output line is prefixed with its rank; a warning that the\n"
     "library gives on several ranks of a host in the same words is shown once. Signals (INT, TERM, HUP, USR1,\n"
-    "USR2) are passed on. The exit status is that of the first rank that fails (128 + signal if it was\n"
-    "killed), else 0.\n\n"
+    "USR2) are passed on. All ranks that fail are named. The exit status is that of the first one (128 +\n"
+    "signal if it was killed), else 0. With TUTTI_TIMELINE=FILE the traces of the ranks of this host are at\n"
+    "the end merged into FILE (see `tutti timeline`).\n\n"
     "  -n, --ranks N     number of ranks (default: 1; with -H one a host)\n"
     "  -H, --hosts LIST  starts them on these hosts, HOST[:N],...: N ranks on each, or -n spread over all in blocks.\n"
     "                    ssh must work without a password, and carries the key of the job. TUTTI_... of the\n"
@@ -44,7 +47,8 @@ static const char *const help =
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
     "      --keep-going  never terminate the others: for programs that go on without a dead\n"
-    "                    rank (fault_level 1, tuttiCommShrink). The exit status is still that of the dead rank\n"
+    "                    rank (fault_level 1, tuttiCommShrink). The exit status is still that of the first rank\n"
+    "                    that failed, also where the others end with 0\n"
     "      --no-bind     ranks may run on any core; else each has its share of the cores\n"
     "  -h, --help        this text\n";
 
@@ -100,23 +104,6 @@ static int options_parse(struct job *job, int argc, char **argv)
   if (*job->program) return -1;
   fprintf(stderr, "tutti run: no program is given; try `tutti run --help`\n");
   return 2;
-}
-
-static void environment_set(const struct job *job, int proc)
-{
-  const struct {
-    const char *name;
-    int value;
-  } variables[] = {{"TUTTI_LAUNCH_FD", job->id_fd},
-                   {"TUTTI_LAUNCH_NPROCS", job->total},
-                   {"TUTTI_LAUNCH_PROC", job->first + proc},
-                   {"TUTTI_LAUNCH_LOCAL_NPROCS", job->nprocs},
-                   {"TUTTI_LAUNCH_LOCAL_PROC", proc}};
-  for (size_t v = 0; v < sizeof variables / sizeof variables[0]; v++) {
-    char text[16];
-    snprintf(text, sizeof text, "%d", variables[v].value);
-    setenv(variables[v].name, text, 1);
-  }
 }
 
 /* Each rank on its share of the cores in use: neighbours on neighbouring cores, several ranks on one core where ranks
@@ -215,17 +202,6 @@ static void output_flush(struct child *child)
   }
 }
 
-/* A part has said which rank it was; ssh itself fails with 255. */
-static void failure_print(const struct job *job, int p, pid_t pid, int code)
-{
-  if (job->nhosts && code == 255)
-    fprintf(stderr, "tutti run: host %s cannot be reached, or the connection is lost\n", job->hosts[p].name);
-  else if (job->nhosts)
-    fprintf(stderr, "tutti run: the ranks of host %s ended with status %d%s\n", job->hosts[p].name, code,
-            code == 127 ? ": the program is not there, or `tutti` (--tutti PATH)" : "");
-  else fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d\n", job->first + p, (int)pid, code);
-}
-
 static void note_end(struct job *job, pid_t pid, int status)
 {
   int p = 0;
@@ -240,13 +216,12 @@ static void note_end(struct job *job, pid_t pid, int status)
   child->in = -1;
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code == 0 || job->status) return;
+  if (code == 0) return;
+  failure_note(job, p, pid);
+  job->failed.last_ms = now_ms();
+  if (job->status) return;
   job->status = code;
-  job->failed_ms = now_ms();
-  if (WIFSIGNALED(status) && !job->nhosts)
-    fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)\n", job->first + p, (int)pid,
-            WTERMSIG(status), strsignal(WTERMSIG(status)));
-  else failure_print(job, p, pid, code);
+  job->failed.first_ms = job->failed.last_ms;
 }
 
 static void reap(struct job *job)
@@ -281,8 +256,8 @@ int output_heard(const struct output *output, const char *line, size_t len)
 static void escalate(struct job *job)
 {
   long now = now_ms();
-  if (!job->failed_ms || job->keep_going || !job->running) return;
-  if (!job->killed_ms && now - job->failed_ms >= job->grace_ms) {
+  if (!job->failed.first_ms || job->keep_going || !job->running) return;
+  if (!job->killed_ms && now - job->failed.first_ms >= job->grace_ms) {
     if (!job->nhosts) /* parts say it */
       fprintf(stderr, "tutti run: terminating %d %s still running (--keep-going lets them go on)\n",
               job->running, job->running == 1 ? "rank" : "ranks");
@@ -316,7 +291,7 @@ static void launcher_hear(struct job *job, struct pollfd *launcher)
   }
   launcher->fd = -1;
   if (job->killed_ms) return;
-  job->killed_ms = job->failed_ms = now_ms();
+  job->killed_ms = job->failed.first_ms = now_ms();
   job->keep_going = 0;
   if (!job->status) job->status = 128 + SIGTERM;
   signal_all(job, SIGTERM);
@@ -349,6 +324,7 @@ static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct o
       if (polls[i].revents) output_pump(outputs[i]);
     if (polls[n].revents) launcher_hear(job, &launcher);
     ends_tell(job);
+    if (job->failed.untold && now_ms() - job->failed.last_ms >= SETTLED_MS) failures_tell(job);
     escalate(job);
   }
 }
@@ -363,6 +339,7 @@ static int job_run(struct job *job)
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_DFL); /* whoever ignores it may have started us; then no child could be waited for */
   job->pid = getpid();
+  job->began = time(NULL);
   int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   int n = job_children(job);
   size_t outputs = 2 * (size_t)n + 2;
@@ -383,9 +360,11 @@ static int job_run(struct job *job)
       break;
     }
   serve(job, signal_fd, polls, pumps);
+  failures_tell(job);
   if (job->said.left_out)
     fprintf(stderr, "tutti run: left out %d %s of the library that said the same: --no-prefix shows all\n",
             job->said.left_out, job->said.left_out == 1 ? "warning" : "warnings");
+  traces_merge(job);
   free(polls);
   free(pumps);
   free(job->children);
@@ -396,8 +375,10 @@ static int job_run(struct job *job)
 static int job_start(struct job *job)
 {
   if ((job->is_part || tuttiGetUniqueId(&job->id) == tuttiSuccess) &&
-      tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess)
+      tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess) {
+    if (!job->is_part) master_choose(job);
     return job_run(job);
+  }
   fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
   return 1;
 }

@@ -3,6 +3,8 @@
 #ifndef TUTTI_RUN_H
 #define TUTTI_RUN_H
 
+#include <time.h>
+
 #include "command.h"
 
 #define MAX_RANKS 4096
@@ -12,6 +14,7 @@
 struct child {
   pid_t pid;       /* 0: has ended */
   pid_t ended_pid; /* not 0: it has ended, and the start-up is to be told, once all of its output is read */
+  pid_t untold_pid; /* not 0: it has failed, and the user is to be told */
   int status;      /* of waitpid */
   int in;          /* to the standard input of an ssh: signals; -1: none */
   struct output out, err;
@@ -30,14 +33,23 @@ struct job {
   char *host_list;      /* the names */
   const char *ssh, *tutti;
   int prefix, keep_going, bind, id_fd;
-  pid_t pid; /* of the launcher */
+  pid_t pid;        /* of the launcher */
+  time_t began;
+  struct {
+    char host[256];
+    int port; /* 0: there is none */
+  } master; /* where the store of a program of PyTorch is */
   tuttiUniqueId id;
   long grace_ms;
   char **program;
   struct child *children;
   struct said said;
   int running, status;       /* status: of the first failure */
-  long failed_ms, killed_ms; /* when it failed, when SIGTERM went out; 0: not yet */
+  struct {
+    int untold;              /* ranks that failed after the first one, and were not told of yet */
+    long first_ms, last_ms;  /* when the first and the last one failed; 0: none has */
+  } failed;
+  long killed_ms; /* when SIGTERM went out; 0: not yet */
 };
 
 /* The children: hosts or ranks. */
@@ -45,6 +57,27 @@ static inline int job_children(const struct job *job)
 {
   return job->nhosts ? job->nhosts : job->nprocs;
 }
+
+/* ---- variables.c ---- */
+
+/* Chooses job->master, once for the whole job. */
+void master_choose(struct job *job);
+
+/* In the child: its variables. */
+void environment_set(const struct job *job, int proc);
+
+/* ---- ends.c ---- */
+
+/* Notes that a child has failed, and tells of it at once if it is a host, or the first rank. */
+void failure_note(struct job *job, int p, pid_t pid);
+
+/* Tells of the ranks that failed since. */
+void failures_tell(struct job *job);
+
+/* ---- traces.c ---- */
+
+/* Merges the traces of the ranks, if they have written any (TUTTI_TIMELINE). */
+void traces_merge(const struct job *job);
 
 /* ---- hosts.c ---- */
 

@@ -14,7 +14,8 @@ static const char *const help =
     "draws it. Needs python3.\n"
     "  -o, --output TRACE    the merged trace (default: standard output)\n"
     "  -h, --help            this text\n\n"
-    "example: TUTTI_TIMELINE=step.json tutti run -n 4 -- ./program; tutti timeline merge step.*.json > all.json\n";
+    "`tutti run` does it by itself. An example for another launcher:\n"
+    "  TUTTI_TIMELINE=step.json mpirun -n 4 ./program; tutti timeline merge step.*.json > all.json\n";
 
 int command_timeline(int argc, char **argv)
 {

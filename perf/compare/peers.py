@@ -31,15 +31,13 @@ class Place:
     def address(self, host):
         return f"10.77.0.{host + 1}" if self.kind == "net" else "127.0.0.1"
 
-    def start(self, program, shell=None):
-        """One process a rank, without an MPI: ranks of Tutti or, through a line of shell, of what wants RANK."""
+    def start(self, program, *options):
+        """One process a rank, without an MPI: ranks of Tutti, or of what wants RANK. Options are those of tutti run."""
         if self.kind == "net":
             return [HOSTS, "run", "--name", self.namespaces, "-n", str(self.ranks), "--per-host", str(self.per_host),
                     "--", program]
         run = self.inside() + [os.path.join(self.bin, "tutti"), "run", "--no-prefix", "-n", str(self.ranks)]
-        if shell:
-            return run + ["--no-bind", "--", "sh", "-c", shell, "sh", program]
-        return run + ["--", program]
+        return run + [*options, "--", program]
 
 
 class Setting:
@@ -191,8 +189,7 @@ def gloo(place, program):
     if place.ranks & (place.ranks - 1) == 0:  # else its results are wrong
         names["old_bcube"] = "old_bcube"
     where = {"LOOP_INTERFACE": "eth0"} if place.kind == "net" else {"LOOP_ADDRESS": place.address(0)}
-    shell = 'RANK=$TUTTI_LAUNCH_PROC WORLD_SIZE=$TUTTI_LAUNCH_NPROCS exec "$@"'
-    return [Setting(f"gloo.{name}", place.start(program, shell), None if place.kind == "shm" else place.kind,
+    return [Setting(f"gloo.{name}", place.start(program, "--no-bind"), None if place.kind == "shm" else place.kind,
                     LOOP_ALGORITHM=algorithm, **where) for name, algorithm in names.items()]
 
 

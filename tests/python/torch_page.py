@@ -9,6 +9,22 @@ import tutti.torch
 
 
 class Page(unittest.TestCase):
+    OWN_WAY = """if True:
+        import os
+        import torch
+        import torch.distributed as dist
+        import tutti.torch
+        dist.init_process_group("gloo")
+        sums = []
+        for group in None, dist.new_group(backend="tutti"):
+            x = torch.ones(1, dtype=torch.int64)
+            dist.all_reduce(x, group=group)
+            sums.append(x.item())
+        print(f"rank {dist.get_rank()} of {dist.get_world_size()}, {os.environ['LOCAL_RANK']} here: "
+              f"gloo {sums[0]}, tutti {sums[1]}")
+        dist.destroy_process_group()
+        """
+
     def test_programs_run_as_they_stand(self):
         def said(program, *options, status=0):
             return ranks.said_by(self, program, *options, status=status, OMP_NUM_THREADS="1")
@@ -30,6 +46,11 @@ class Page(unittest.TestCase):
     def test_the_change_from_gloo(self):
         change, = ranks.page_programs("docs", "from-gloo.md")
         ranks.said_by(self, change + "dist.barrier()\ndist.destroy_process_group()\n", "-n", "2")
+
+    def test_under_tutti_run_ranks_also_meet_by_the_variables_of_torchrun(self):
+        text = ranks.said_by(self, self.OWN_WAY, "-n", "2", OMP_NUM_THREADS="1")
+        for rank in range(2):
+            self.assertIn(f"[{rank}] rank {rank} of 2, {rank} here: gloo 2, tutti 2\n", text)
 
     def test_the_manual_tells_everything_that_is_public(self):
         manual = pydoc.plain(pydoc.render_doc(tutti.torch))

@@ -67,7 +67,9 @@ def meet(url, timeout=timedelta(minutes=30), **_):
     """A handler of torch.distributed.rendezvous: gives (store, rank, size). Rank 0 has the store."""
     global _met
     if _met is None:
-        _met = init(name="torch rendezvous")
+        _met = init(name=".torch rendezvous")
     comm = _met
-    yield share_store(comm, timeout, os.environ.get("MASTER_ADDR")), comm.rank, comm.size
+    # That of `tutti run` is the name by which ssh finds the host, perhaps on another network than the ranks use.
+    host = None if "TUTTI_LAUNCH_FD" in os.environ else os.environ.get("MASTER_ADDR")
+    yield share_store(comm, timeout, host), comm.rank, comm.size
     raise RuntimeError("ranks meet once: make another process group instead")
