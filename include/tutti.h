@@ -120,7 +120,7 @@ typedef struct {
   uint32_t version;
   int blocking;           /* 1: init returns when done (default); 0: it returns tuttiInProgress */
   int timeout_ms;         /* a rank this late is an error; 0: never; default 1,800,000 (TUTTI_TIMEOUT_MS) */
-  const char *name;       /* of the communicator, in logs and errors; at most 63 bytes */
+  const char *name;       /* of the communicator, in logs and errors; at most 63 bytes. ".NAME": of a layer above */
   const char *transports; /* allowed ones in order of preference, "shm,verbs,tcp" (TUTTI_TRANSPORTS) */
   int deterministic;      /* 1: the bits of a reduction depend on nothing but the ranks' values and their number:
                              not on size, place in the buffer, or machine (TUTTI_DETERMINISTIC); default 0 */

@@ -160,6 +160,7 @@ struct row {
 
 struct device_line {
   int rank, group, pid;
+  int is_traced; /* this rank writes a trace */
   char host[64];
 };
 

@@ -18,7 +18,8 @@ struct rank {
   int rank, nranks;
   int status; /* exit status of this rank */
   char error[1024];
-  tuttiComm_t comm;
+  tuttiComm_t comm; /* of the operations that are measured */
+  tuttiComm_t own;  /* of what ranks tell each other: another one where a trace is to tell it apart, else comm */
   tuttiStream_t stream;
   tuttiFusion_t fusion; /* of the row, with --codec */
   float *gradients;     /* for its iterations */
@@ -49,7 +50,7 @@ static int check(struct rank *self, tuttiResult_t result)
 
 static int combine(struct rank *self, double *values, size_t n, tuttiRedOp_t op)
 {
-  return check(self, tuttiAllReduce(values, values, n, tuttiDouble, op, self->comm, NULL));
+  return check(self, tuttiAllReduce(values, values, n, tuttiDouble, op, self->own, NULL));
 }
 
 static int barrier(struct rank *self)
@@ -229,8 +230,8 @@ static double unlike_others(struct rank *self, const uint32_t *got, size_t count
   uint32_t *most = calloc(2 * count + 1, sizeof *most), *least = most + count;
   double wrong = 0;
   if (!check(self, most ? tuttiSuccess : tuttiSystemError)) return -1;
-  if (!check(self, tuttiAllReduce(got, most, count, tuttiUint32, tuttiMax, self->comm, NULL)) ||
-      !check(self, tuttiAllReduce(got, least, count, tuttiUint32, tuttiMin, self->comm, NULL)))
+  if (!check(self, tuttiAllReduce(got, most, count, tuttiUint32, tuttiMax, self->own, NULL)) ||
+      !check(self, tuttiAllReduce(got, least, count, tuttiUint32, tuttiMin, self->own, NULL)))
     wrong = -1;
   for (size_t i = 0; i < count && wrong >= 0; i++) wrong += most[i] != least[i];
   free(most);
@@ -397,18 +398,40 @@ static int sweep_all(struct rank *self)
   return 1;
 }
 
+/* 1: this rank writes a trace, and its communicator may be split. */
+static int is_traced(void)
+{
+  const char *trace = getenv("TUTTI_TIMELINE");
+  return trace && *trace && !getenv("TUTTI_FAULT_LEVEL");
+}
+
+static int comm_make(struct rank *self)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  if (self->options->timeout_s) config.timeout_ms = self->options->timeout_s * 1000;
+  if (is_traced() && !self->own) config.name = ".measuring";
+  if (self->own) return check(self, tuttiCommSplit(self->own, 0, self->rank, &self->comm, &config));
+  int well =
+      check(self, tuttiCommInitRankConfig(&self->own, self->nranks, self->launch->id, self->rank, &config));
+  self->comm = self->own;
+  return well;
+}
+
 /* Exchanges the places of ranks, for the head of the table: every rank fills its part of a zeroed array. */
 static int introduce(struct rank *self)
 {
-  size_t n = (size_t)self->nranks;
+  size_t n = (size_t)self->nranks, ntraced = 0;
   struct device_line *lines = calloc(n, sizeof *lines);
   if (!lines) return check(self, tuttiSystemError);
   struct device_line *mine = &lines[self->rank];
   mine->rank = self->rank;
   mine->group = self->launch->proc;
   mine->pid = getpid();
+  mine->is_traced = is_traced();
   gethostname(mine->host, sizeof mine->host - 1);
-  int well = check(self, tuttiAllReduce(lines, lines, n * sizeof *lines, tuttiUint8, tuttiSum, self->comm, NULL));
+  int well = check(self, tuttiAllReduce(lines, lines, n * sizeof *lines, tuttiUint8, tuttiSum, self->own, NULL));
+  for (size_t r = 0; well && r < n; r++) ntraced += lines[r].is_traced != 0;
+  if (well && ntraced == n) well = comm_make(self); /* else ranks would have different communicators */
   if (!well || self->rank) {
     free(lines);
     return well;
@@ -435,9 +458,7 @@ static void buffer_free(const struct rank *self, char *buffer)
 static int prepare(struct rank *self)
 {
   const struct options *o = self->options;
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  if (o->timeout_s) config.timeout_ms = o->timeout_s * 1000;
-  if (!check(self, tuttiCommInitRankConfig(&self->comm, self->nranks, self->launch->id, self->rank, &config))) return 0;
+  if (!comm_make(self)) return 0;
   size_t len = o->max_bytes + (size_t)o->unalign * 8 + 8;
   if (o->stream && !check(self, tuttiStreamCreate(&self->stream))) return 0;
   self->samples = calloc((size_t)o->iters, sizeof(double));
@@ -461,8 +482,10 @@ static void *rank_main(void *context)
   } else if (self->status) {
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, self->error);
   }
-  if (self->status) tuttiCommAbort(self->comm); /* also ends what is queued on the stream */
-  else tuttiCommDestroy(self->comm);
+  tuttiComm_t comms[2] = {self->comm, self->own != self->comm ? self->own : NULL};
+  for (int c = 0; c < 2; c++)
+    if (self->status) tuttiCommAbort(comms[c]); /* also ends what is queued on the stream */
+    else tuttiCommDestroy(comms[c]);
   tuttiStreamDestroy(self->stream);
   buffer_free(self, self->send);
   buffer_free(self, self->recv);

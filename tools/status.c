@@ -15,7 +15,8 @@ static const char help_text[] =
     "main thread of its process does, and one sentence that says whether calls go on or, if they hang, which rank is\n"
     "to blame. It reads memory that the processes share, so it works while they hang or are stopped, and does not\n"
     "disturb them. It sees processes of this user on this host, and of ranks on other hosts what those of this host\n"
-    "have heard from them: run it there for the rest.\n\n"
+    "have heard from them: run it there for the rest. Internal communicators, those of fusions and of layers\n"
+    "above the library, come last.\n\n"
     "  PID      only the communicators of this process\n"
     "  --all    those of all users; needs to be run as root\n"
     "  --json   prints an array of JSON, with an object for each communicator\n"
@@ -103,11 +104,13 @@ static void none_say(const struct request *request, const struct looks *looks)
 static int looks_print(const struct request *request, const struct looks *looks)
 {
   char verdict[TT_JUDGED_BYTES];
-  int is_bad = 0;
+  int is_bad = 0, n = looks->pages.n, printed = 0;
   if (request->json) printf("[");
-  for (int i = 0; i < looks->pages.n; i++) {
+  for (int k = 0; k < 2 * n; k++) { /* those of the program, then the internal ones */
+    int i = k % n;
+    if (looks->now[i].is_second != (k >= n)) continue;
     is_bad |= tt_status_judge(&looks->before[i], &looks->now[i], verdict);
-    if (i) printf(request->json ? ",\n" : "\n");
+    if (printed++) printf(request->json ? ",\n" : "\n");
     if (request->json) tt_status_json(stdout, &looks->now[i], verdict);
     else tt_status_print(stdout, &looks->now[i], verdict);
   }

@@ -68,7 +68,7 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
     Options, each as the C library has it (``man 3 tutti``), the environment overrides them:
     ``timeout_ms``: a rank this late is an error; default 1,800,000 (30 minutes); 0: never.
     ``init_timeout_ms``: this call waits so long for all ranks, at least 1; default 300,000 (5 minutes).
-    ``name``: of the communicator, in errors; at most 63 bytes.
+    ``name``: of the communicator, in errors; at most 63 bytes. With a dot in front it is of a layer above the library.
     ``transports``: allowed ones in order of preference, such as "shm,tcp".
     ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
     ``wire_type``: "float16" or "bfloat16": the type in which reductions of float32 travel.

@@ -33,6 +33,12 @@ struct tt_comm_facts {
   struct tt_settings settings;
 };
 
+/* 1: the communicator is of a layer above, not of the program: its name begins with a dot. */
+static inline int tt_comm_is_inner(const struct tt_comm_facts *facts)
+{
+  return facts->name[0] == '.';
+}
+
 /* The facts lie at the beginning of the communicator (private.h), because a call would slow short messages down. */
 static inline const struct tt_comm_facts *tt_comm_facts(const struct tuttiComm *comm)
 {

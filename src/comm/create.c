@@ -466,7 +466,7 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
                                .settings = &comm->facts.settings,
                                .local_listener = comm->parts.local_listener,
                                .label = comm->facts.label,
-                               .is_second = creation->is_second,
+                               .is_second = creation->is_second || tt_comm_is_inner(&comm->facts),
                                .ip_listener = creation->nhosts > 1 ? comm->parts.ip_listener : NULL,
                                .timeout_ms = comm->facts.settings.timeout_ms,
                                .deadline_ns = creation->deadline_ns};

@@ -85,7 +85,8 @@ static void span_add(struct tuttiComm *comm, const struct tt_binding *binding, t
   snprintf(name, sizeof name, "%s %s%s", tt_call_name(&binding->call), tt_bytes_text(bytes_of(binding), size),
            result == tuttiSuccess ? "" : ", failed");
   args_write(args, sizeof args, comm, binding);
-  int is_own = comm->facts.is_fusions || binding->call.form == TT_FORM_SPLIT || binding->call.form & TT_FORM_LEARN;
+  int is_own = comm->facts.is_fusions || tt_comm_is_inner(&comm->facts) ||
+               binding->call.form == TT_FORM_SPLIT || binding->call.form & TT_FORM_LEARN;
   tt_timeline_add(&(struct tt_span){.track = track,
                                     .name = name,
                                     .begin_ns = comm->calls.span_ns,

@@ -61,9 +61,11 @@ int tt_page_read(struct tt_page *page, void *memory, size_t len)
   return tt_page_len((int)nranks, (int)nslots) == len && tt_page_view(page, memory, (int)nranks, (int)nslots);
 }
 
-void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label)
+void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label,
+                       int is_second)
 {
   page->head->host = members[rank].host_index;
+  page->head->is_second = is_second;
   snprintf(page->head->label, sizeof page->head->label, "%s", label);
   for (int r = 0; r < page->nranks; r++) {
     struct tt_page_name *name = &page->names[r];

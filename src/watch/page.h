@@ -125,7 +125,7 @@ struct tt_page_head {
   uint64_t magic;
   uint32_t nranks, nslots;
   int32_t host;      /* the lowest rank of this host */
-  int32_t zero;
+  int32_t is_second; /* as in tt_watch_spec */
   char label[96];    /* of the communicator */
   alignas(TT_LINE) _Atomic uint32_t winner; /* 1 + slot whose failure slot is the record; 0: no failure */
   _Atomic uint64_t warned_op;               /* newest operation that a rank of this host warned about */
@@ -154,8 +154,9 @@ int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots);
  * this version of the library. */
 int tt_page_read(struct tt_page *page, void *memory, size_t len);
 
-/* Writes down who the ranks are. */
-void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label);
+/* Writes down who the ranks are, and whose communicator it is. */
+void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label,
+                       int is_second);
 
 /* Writes down that a rank of another host said that it had entered and finished these operations. */
 void tt_page_hear(struct tt_page *page, int rank, uint64_t entered, uint64_t finished);

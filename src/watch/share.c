@@ -38,7 +38,7 @@ static tuttiResult_t lead(struct tt_watch *watch)
   if (result != tuttiSuccess) return result;
   tt_page_format(watch->map, watch->nranks, watch->nlocal);
   tt_page_view(&watch->page, watch->map, watch->nranks, watch->nlocal);
-  tt_page_introduce(&watch->page, watch->members, watch->rank, watch->label);
+  tt_page_introduce(&watch->page, watch->members, watch->rank, watch->label, watch->is_second);
   attach(watch);
   watch->peers[watch->rank].served = 1;
   if (watch->nlocal == 1) return tuttiSuccess;

@@ -62,8 +62,9 @@ struct tt_watch_spec {
   struct tt_listener *ip_listener;          /* NULL if there is one host only; both listeners outlive the watch */
   struct tt_listener *local_listener;       /* may be NULL where every host has one rank */
   const char *label;                        /* of the communicator, in sentences: "communicator of 4 ranks" */
-  int is_second;        /* 1: another watch looks after the same ranks for as long as this one. The other watch tells of
-                           ranks that die or cannot be reached; this one logs them as INFO, since they are no news */
+  int is_second;        /* 1: the communicator is a fusion's, or of a layer above, and another watch looks after the
+                           same ranks: that one tells of ranks that die or cannot be reached, and this one logs them as
+                           INFO, since they are no news. `tutti status` shows it last */
   int64_t timeout_ms;   /* 0: never */
   uint64_t deadline_ns; /* for setting up */
 };

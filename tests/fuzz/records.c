@@ -390,7 +390,7 @@ static void page_good(struct tt_page *page, char *memory)
   memset(memory, 0, tt_page_len(PAGE_RANKS, PAGE_SLOTS));
   tt_page_format(memory, PAGE_RANKS, PAGE_SLOTS);
   FUZZ_CHECK(tt_page_view(page, memory, PAGE_RANKS, PAGE_SLOTS));
-  tt_page_introduce(page, members, 0, "world");
+  tt_page_introduce(page, members, 0, "world", 0);
   for (int s = 0; s < PAGE_SLOTS; s++)
     tt_rank_slot_enter(&page->slots[s], &(struct tt_call){.op = 4, .count = 9, .collective = TT_ALL_REDUCE, .root = -1},
                        tt_ticks());

@@ -46,7 +46,7 @@ class Trace:
         return span["name"].split(" ")[0]
 
     def colour(self, span):
-        """What the library does for itself is grey."""
+        """What is not the program's is grey."""
         return SLATE if span.get("cat") == "internal" else \
             SERIES[self.kinds.index(self.kind(span)) % (len(SERIES) - 1)]
 
@@ -102,7 +102,7 @@ class Trace:
         x, y = 14.0, self.below + 42
         has_own = any(span.get("cat") == "internal" for some in self.spans.values() for span in some)
         for name, colour in [(kind, SERIES[at % (len(SERIES) - 1)]) for at, kind in enumerate(self.kinds)] + \
-                [("the library's own", SLATE)] * has_own:
+                [("internal", SLATE)] * has_own:
             if x + width_of(name) + 30 > self.svg.width:
                 x, y = 14.0, y + 18
             self.svg.box(x, y - 9, 12, 10, colour)

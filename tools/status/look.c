@@ -119,6 +119,7 @@ tuttiResult_t tt_status_take(struct tt_comm_status *status, const struct tt_page
   }
   status->nranks = page->nranks;
   status->host = page->head->host;
+  status->is_second = page->head->is_second == 1;
   text_take(status->label, page->head->label, sizeof status->label);
   for (int rank = 0; rank < page->nranks; rank++) {
     rank_take(&status->ranks[rank], &view, rank);

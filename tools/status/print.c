@@ -90,6 +90,7 @@ void tt_status_json(FILE *out, const struct tt_comm_status *status, const char *
 {
   fprintf(out, "{\"ranks\":%d,\"hosts\":%d", status->nranks, status->nhosts);
   member_write(out, "communicator", status->label);
+  fprintf(out, ",\"internal\":%s", status->is_second ? "true" : "false");
   member_write(out, "verdict", verdict);
   if (status->has_failed) member_write(out, "failure", status->failure.sentence);
   fprintf(out, ",\"each\":[");

@@ -48,6 +48,7 @@ struct tt_rank_status {
 /* The state of one communicator, as one status page shows it. */
 struct tt_comm_status {
   char label[96];
+  int is_second; /* it is a fusion's, or of a layer above the library, not of the program */
   int nranks, nhosts;
   int32_t host; /* the lowest rank of the page's host */
   struct tt_rank_status *ranks; /* nranks */
