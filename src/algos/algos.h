@@ -25,6 +25,9 @@ struct tt_algo {
   void (*claim)(const struct tt_shape *shape, struct tt_cost *cost);
   /* The best number of blocks of a share for this number of ranks. */
   int32_t (*blocks)(const struct tt_shape *shape);
+  /* The number of ranks that are left after the others have folded, that is, given them their vectors. NULL function:
+   * none fold. */
+  int32_t (*folded)(const struct tt_shape *shape);
   /* Returns NULL if the shape is legal, else the reason why not. NULL function: always legal. */
   const char *(*illegal)(const struct tt_shape *shape);
 };

@@ -16,16 +16,16 @@
 #include "algos/table_private.h"
 #include "algos/team_private.h"
 
-static int32_t power_of_two(int32_t nranks)
+int32_t tt_halving_folded(const struct tt_shape *shape)
 {
   int32_t p = 1;
-  while (p <= nranks / 2) p *= 2;
+  while (p <= shape->nranks / 2) p *= 2;
   return p;
 }
 
 void tt_halving_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
 {
-  struct tt_team team = tt_team_fold(shape, power_of_two(shape->nranks));
+  struct tt_team team = tt_team_fold(shape, tt_halving_folded(shape));
   if (shape->nranks == 1) tt_copy(schedule, (struct tt_blocks){0, shape->nblocks}, tt_in(0), tt_out(0));
   if (team.aside) {
     tt_fold_extra(schedule, &team);
@@ -49,7 +49,7 @@ static int64_t rounds(const struct tt_shape *shape, const struct tt_team *team)
 
 void tt_halving_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
-  struct tt_team team = tt_team_fold(shape, power_of_two(shape->nranks));
+  struct tt_team team = tt_team_fold(shape, tt_halving_folded(shape));
   int32_t extras = tt_team_extras(&team, team.id);
   int64_t folded = team.aside ? 1 : extras;
   *cost = (struct tt_cost){
@@ -61,5 +61,5 @@ void tt_halving_claim(const struct tt_shape *shape, struct tt_cost *cost)
 
 int32_t tt_halving_blocks(const struct tt_shape *shape)
 {
-  return power_of_two(shape->nranks);
+  return tt_halving_folded(shape);
 }

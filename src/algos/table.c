@@ -11,10 +11,10 @@
 
 const struct tt_algo tt_algos[] = {
     {"ring", TT_ALL_REDUCE, FAMILY(ring)},
-    {"recursive_doubling", TT_ALL_REDUCE, FAMILY(multiplying), .radix = 2},
-    {"recursive_multiplying", TT_ALL_REDUCE, FAMILY(multiplying), .has_radix = 1},
+    {"recursive_doubling", TT_ALL_REDUCE, FAMILY(multiplying), .folded = tt_multiplying_folded, .radix = 2},
+    {"recursive_multiplying", TT_ALL_REDUCE, FAMILY(multiplying), .folded = tt_multiplying_folded, .has_radix = 1},
     {"one_shot", TT_ALL_REDUCE, FAMILY(multiplying), .radix = TT_RADIX_RANKS},
-    {"halving_doubling", TT_ALL_REDUCE, FAMILY(halving)},
+    {"halving_doubling", TT_ALL_REDUCE, FAMILY(halving), .folded = tt_halving_folded},
     {"binary_blocks", TT_ALL_REDUCE, FAMILY(binary), .has_one_tree = 1},
     {"binary_blocks_whole", TT_ALL_REDUCE, MEMBER(binary_whole, multiplying), .has_one_tree = 1},
     {"ring", TT_REDUCE_SCATTER, MEMBER(ring_scatter, ring)},

@@ -12,10 +12,12 @@ int32_t tt_ring_blocks(const struct tt_shape *shape);
 void tt_multiplying_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_multiplying_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_multiplying_blocks(const struct tt_shape *shape);
+int32_t tt_multiplying_folded(const struct tt_shape *shape);
 
 void tt_halving_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_halving_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_halving_blocks(const struct tt_shape *shape);
+int32_t tt_halving_folded(const struct tt_shape *shape);
 
 void tt_binary_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_binary_claim(const struct tt_shape *shape, struct tt_cost *cost);

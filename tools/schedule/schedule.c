@@ -3,6 +3,8 @@
 #include "schedule/request_private.h"
 #include "schedule/text_private.h"
 
+#include <string.h>
+
 const char *tt_algorithm_name(const char *collective, int index)
 {
   int kind = tt_kind_find(collective);
@@ -106,6 +108,9 @@ tuttiResult_t tt_schedules_data(const struct tt_schedule_request *request, FILE 
     return code;
   }
   head_text(&made, head, sizeof head);
+  int32_t members = made.algo->folded ? made.algo->folded(&made.shape) : made.shape.nranks;
+  if (members < made.shape.nranks)
+    snprintf(head + strlen(head), sizeof head - strlen(head), ", folded to %d ranks", (int)members);
   snprintf(title, sizeof title, "%s %s", made.algo->name, tt_kinds[made.shape.collective].name);
   const struct tt_sim_play play = {.shape = made.shape, .generate = tt_request_generate_rank, .context = &made,
                                    .is_whole = made.npasses > 0 || made.order, .count = made.count,
