@@ -333,6 +333,18 @@ static uintptr_t memory_of(const struct tuttiComm *comm, const struct tt_binding
   return (in * 3 + out) * 4 + 1 + in_place(comm, binding);
 }
 
+/* Tells how calls of a size are done, for a user who wonders. */
+static void memory_report(const struct tuttiComm *comm, const struct tt_learn_cell *cell, const struct tt_call *call)
+{
+  char size[TT_BYTES_TEXT_BYTES], algorithm[TT_CHOICE_TEXT_BYTES];
+  if (comm->facts.rank || !tt_log_wants(TT_LOG_INFO)) return;
+  tt_log(TT_LOG_INFO, "%s of %s: its buffers are in %s, so calls of its size begin with %s", tt_call_name(call),
+         tt_bytes_text(call->count * tt_type_size(tt_call_wire_type(call)), size),
+         cell->memory == TT_MEMORY_TUTTI ? "memory of tuttiMemAlloc, which peers read where it lies"
+                                         : "other memory than that of tuttiMemAlloc on some rank, and are copied",
+         tt_choice_text(&cell->choice, algorithm));
+}
+
 /* Before the first call of a shape: agrees on the kind of memory, and makes the choice for it. */
 static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *cell, const struct tt_binding *binding,
                                   int *moved)
@@ -353,6 +365,7 @@ static tuttiResult_t memory_agree(struct tuttiComm *comm, struct tt_learn_cell *
   cell->memory = (uint8_t)memory_told(learning);
   cell->quiet = first_calls((int)((cell - &learning->cells[0][0][0]) % TT_SIZE_CLASSES));
   cell_choose(learning, table, cell);
+  memory_report(comm, cell, &binding->call);
   return tuttiSuccess;
 }
 
