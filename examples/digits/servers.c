@@ -125,6 +125,7 @@ static void epoch_set(struct job *job, int epoch)
   if (job->tells && job->epoch)
     printf("epoch %3d  %7.3f s  %6llu updates  held-out accuracy %.1f %%\n", job->epoch, now_s() - job->began_s,
            (unsigned long long)job->info.updates, accuracy(job));
+  fflush(stdout);
   job->epoch = epoch;
   order_shuffle(job->order, job->train_count, (uint64_t)epoch + 1000 * (uint64_t)(job->options->seed - 1));
 }
