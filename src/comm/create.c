@@ -176,6 +176,9 @@ static tuttiResult_t creation_failed(struct tuttiComm *comm, tuttiResult_t code)
   comm->life.creation_code = code;
   if (creation->parent) tt_child_tell(comm, code); /* before its root can tell */
   if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->life.creation_error);
+  /* A rank that has the table already has its communicator, and hears why this one is not there. */
+  if (creation->stage == AGREEING && !comm->parts.views)
+    tt_watch_fail_too(comm->parts.watch, code, -1, comm->life.creation_error);
   atomic_store_explicit(&comm->life.state, TT_COMM_NOT_CREATED, memory_order_release);
   parent_leave(creation);
   return tt_fail_quiet(code, comm->life.creation_error);
@@ -433,12 +436,9 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
 static void member_unpack(const struct tt_creation *creation, int rank, struct tt_member *member)
 {
   const struct member_info *info = &creation->members[rank];
-  member->pid = info->pid;
-  member->start = info->start;
-  member->pid_namespace = info->pid_namespace;
+  *member = (struct tt_member){.pid = info->pid, .start = info->start, .pid_namespace = info->pid_namespace};
   memcpy(member->host_name, info->host_name, sizeof member->host_name);
   member->host_name[TT_HOST_NAME_BYTES - 1] = 0;
-  member->host_index = 0;
   while (creation->members[member->host_index].host != info->host) member->host_index++;
   if (creation->nhosts > 1) tt_address_unpack(&member->control, info->listener);
   size_t len = strnlen(info->local, sizeof info->local - 1);
