@@ -209,7 +209,7 @@ static int body(const struct ranks *self)
   if (is_victim(world, self->rank)) return 0; /* it was stopped, and goes on */
   IN("ends of streams and fusions");
   if (place->fusion) (void)tuttiFusionDestroy(place->fusion);
-  if (place->room.comm) go_on(place);
+  if (world->phase != START) go_on(place); /* there some may have no communicator */
   if (place->stream) (void)tuttiStreamDestroy(place->stream);
   IN("destroying the first communicator");
   if (place->room.comm) (void)tuttiCommDestroy(place->room.comm);
@@ -274,7 +274,8 @@ static int named(const struct world *world, const int *pids, const char *sentenc
     snprintf(name, sizeof name, "rank %d", rank);
     *by_number |= world->phase == START && strstr(sentence, name) != NULL;
   }
-  *by_number |= world->phase == START && strstr(sentence, "its process is gone") != NULL; /* that of the root */
+  *by_number |= world->phase == START && (strstr(sentence, "its process is gone") || /* that of the root */
+                                          strstr(sentence, "did not come within"));
   return -1;
 }
 

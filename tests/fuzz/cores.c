@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pure cores that are given what other ranks have said: decision tables, codes, words of views, contributions and
- * decisions of servers, rounds of a fusion. Events come in any order, with any numbers. */
+/* Pure cores that are given what other ranks have said: decision tables, codes, words of views and of replicas,
+ * contributions and decisions of servers, rounds of a fusion. Events come in any order, with any numbers. */
 #include <string.h>
 
 #include "algos/algos.h"
@@ -9,6 +9,7 @@
 #include "fusion/round_private.h"
 #include "fusion/sequence_private.h"
 #include "fuzz.h"
+#include "raft/raft.h"
 #include "server/server.h"
 #include "tuner/tuner.h"
 #include "view/view.h"
@@ -84,6 +85,47 @@ static size_t view_make(int number, uint8_t bytes[FUZZ_BYTES])
   return sizeof stop - (size_t)number * 5;
 }
 
+/* ---- replicas of a rank ---- */
+
+static void raft_run(const uint8_t *bytes, size_t len)
+{
+  struct fuzz_bytes input = {bytes, len};
+  struct tt_raft raft = {.n = 1 + (int)fuzz_take(&input, 1) % TT_RAFT_REPLICAS};
+  raft.self = (int)fuzz_take(&input, 1) % raft.n;
+  while (input.left) {
+    int what = (int)fuzz_take(&input, 1), other = what / 8 % raft.n;
+    struct tt_raft_entry entry = {small_take(&input), small_take(&input), small_take(&input)};
+    struct tt_raft_word word = {.number = small_take(&input), .term = small_take(&input), .last = entry};
+    uint64_t committed = raft.said.committed;
+    switch (what % 5) {
+    case 0: tt_raft_campaign(&raft); break;
+    case 1: (void)tt_raft_propose(&raft, (uint64_t)what); break;
+    case 2: tt_raft_shown(&raft, &entry, small_take(&input)); break;
+    case 3:
+      if (other != raft.self) tt_raft_acked(&raft, other, &entry);
+      break;
+    default:
+      word.vote = small_take(&input);
+      word.leads = small_take(&input) % 2;
+      word.committed = small_take(&input);
+      if (other != raft.self) tt_raft_hear(&raft, other, &word);
+    }
+    for (int n = 0; tt_raft_next(&raft) != TT_RAFT_NOTHING; n++) FUZZ_CHECK(n < 100);
+    FUZZ_CHECK(raft.said.committed >= committed);
+    FUZZ_CHECK(tt_raft_leader(&raft) >= -1 && tt_raft_leader(&raft) < raft.n);
+  }
+}
+
+static size_t raft_make(int number, uint8_t bytes[FUZZ_BYTES])
+{
+  static const uint8_t all[] = {2, 0, 0, 0, 0, 0, 0, 0, 12, 1, 0, 0, 1, 1, 1,
+                                0, 0, 1, 0, 0, 0, 0, 0, 11, 1, 1, 1, 0, 0};
+  if (number > 3) return 0;
+  memcpy(bytes, all, sizeof all);
+  bytes[1] = (uint8_t)number;
+  return sizeof all - (size_t)number;
+}
+
 /* ---- the server ---- */
 
 static void server_run(const uint8_t *bytes, size_t len)
@@ -91,7 +133,7 @@ static void server_run(const uint8_t *bytes, size_t len)
   enum { RANKS = 3, SHARDS = 2, SERVERS = 2 };
   static const int32_t urgency[SHARDS] = {1, 0};
   struct fuzz_bytes input = {bytes, len};
-  struct tt_server_spec spec = {.kind = (enum tt_server_kind)(fuzz_take(&input, 1) % 5),
+  struct tt_server_spec spec = {.kind = (enum tt_server_kind)(fuzz_take(&input, 1) % 6),
                                 .nranks = RANKS,
                                 .quorum = 1,
                                 .nservers = SERVERS,
@@ -301,7 +343,11 @@ static size_t codes_make(int number, uint8_t bytes[FUZZ_BYTES])
 }
 
 const struct fuzz_target fuzz_cores[] = {
-    {"table", table_run, NULL, table_make, 0},    {"codes", codes_run, NULL, codes_make, 0},
-    {"view", view_run, NULL, view_make, 0},       {"server", server_run, NULL, server_make, 0},
-    {"rounds", rounds_run, NULL, rounds_make, 0}, {NULL, NULL, NULL, NULL, 0},
+    {"table", table_run, NULL, table_make, 0},
+    {"codes", codes_run, NULL, codes_make, 0},
+    {"view", view_run, NULL, view_make, 0},
+    {"raft", raft_run, NULL, raft_make, 0},
+    {"server", server_run, NULL, server_make, 0},
+    {"rounds", rounds_run, NULL, rounds_make, 0},
+    {NULL, NULL, NULL, NULL, 0},
 };
