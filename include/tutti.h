@@ -77,8 +77,7 @@ typedef enum {
  * prefer the number (as fmax, fmin), and max(-0, +0) is +0, min(-0, +0) is -0. Avg multiplies each contribution by
  * 1/nranks in fp32 (fp64 for fp64), rounds it to the type and adds them; it divides the sum of integers by nranks,
  * truncating toward zero. The bitwise operations are for integers and tuttiBool; tuttiBool has no average and no
- * pre-multiplied sum, complex numbers have sum and avg alone; memory of GPUs has NCCL's types and operations alone.
- * Others are refused. */
+ * pre-multiplied sum, complex numbers have sum and avg alone. Others are refused. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
@@ -430,7 +429,7 @@ TUTTI_API tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle
 
 /* Host streams. An operation queued on a stream starts after those queued on it before and is carried out by the
  * process's progress thread; the call returns at once. Buffers must live, and must not be touched, until the stream has
- * been synchronized or queried as done. A stream may serve several communicators.
+ * been synchronized or queried as done. A stream may serve several communicators. Memory of GPUs is refused.
  *
  * tuttiStreamQuery returns tuttiSuccess when all is done, tuttiInProgress if not; tuttiStreamSynchronize waits. Both
  * return the first error of an operation of the stream. tuttiStreamDestroy waits first; NULL is allowed.
@@ -450,9 +449,10 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * tuttiStreamDestroy ends *stream, does not wait, and leaves the CUDA stream alone.
  *
  * comm must have been made while a CUDA context was current, or with config.device: it belongs to that context, of
- * which the stream must be one, and leaves the thread's current one as it was. It then holds 8 MiB of pinned memory,
- * more with more than 65536 ranks (TUTTI_CUDA_SLOT_BYTES). Making and ending communicators may wait for the work of
- * all streams, as CUDA's calls that allocate do.
+ * which the stream must be one, and leaves the thread's current one as it was. It then holds 12 MiB of pinned memory,
+ * more with more than 65536 ranks (TUTTI_CUDA_SLOT_BYTES). Calls of collectives without a stream take memory of GPUs in
+ * such a communicator, too: once the kernels that write to it have ended; results are there when they return. Making
+ * and ending communicators may wait for the work of all streams, as CUDA's calls that allocate do.
  *
  * In a group, all operations of one communicator come after what all their streams hold, and all these streams wait for
  * all of them. Ranks of one communicator in one thread must be called in one group; those that a process has on one GPU

@@ -204,11 +204,12 @@
  * that it has not got completely.
  * Planes are changed in place: after an error an update may have changed some elements and not others.
  *
- * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent
- * alone is combined there; several that are sent together are copied through the fusion buffer, which is host memory,
- * and combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; those of
- * tuttiStreamFromCuda are refused: kernels that write to a sendbuff must have ended (cudaStreamSynchronize) before its
- * push, and kernels that read or overwrite the buffers are begun after the wait.
+ * Memory. Buffers are host memory or memory of NVIDIA GPUs, if comm belongs to a CUDA context (tuttiStreamFromCuda). A
+ * push of a tensor of a GPU returns once that is copied to host memory, as much as all tensors have, which is kept for
+ * the next steps; the wait that finds the sum there copies it back. So only waits end a step: tuttiFusionDestroy does
+ * not. Streams are those of tuttiStreamCreate, for host memory; those of tuttiStreamFromCuda are refused: kernels that
+ * write to a sendbuff must have ended (cudaStreamSynchronize) before its push, and kernels that read or overwrite the
+ * buffers are begun after the wait.
  *
  * Threads. tuttiFusionPush, tuttiFusionQuery and tuttiFusionWait may be called by any threads at the same time, and
  * tuttiFusionAbort at any time; the other functions by one thread at a time, while no thread pushes or waits.

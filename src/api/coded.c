@@ -3,16 +3,16 @@
 
 #include "codec/codec.h"
 #include "comm/coded.h"
+#include "cuda/cuda.h"
 
 static tuttiResult_t memory_check(const char *name, const void *buffer)
 {
-  const struct tt_device *device = tt_device_of(buffer);
   if ((uintptr_t)buffer % sizeof(float))
     return tt_fail(tuttiInvalidArgument, "options.codec is set, but %s %p is no multiple of %zu: codecs take aligned "
                    "floats", name, buffer, sizeof(float));
-  if (device->host) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "options.codec is set, but %s %p is %s memory: the CPU encodes, pass host "
-                 "memory", name, buffer, device->name);
+  if (!tt_cuda_has(buffer)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "options.codec is set, but %s %p is CUDA memory: the CPU encodes, pass host "
+                 "memory", name, buffer);
 }
 
 /* Checks that codecs are for such an all-reduce. */

@@ -6,6 +6,7 @@
 #include "api/coded_private.h"
 #include "api/collective_private.h"
 #include "api/form_private.h"
+#include "cuda/cuda.h"
 
 /* The arguments of a public function. */
 struct asked {
@@ -159,8 +160,6 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
     asked->outs = shares_of(facts, asked, tt_kinds[asked->collective].out);
     result = buffers_check(facts, asked);
   }
-  if (result == tuttiSuccess && reduces && (asked->type > tuttiFloat8e5m2 || asked->op > tuttiAvg))
-    result = tt_combines_check(asked->ins ? asked->send : NULL, asked->outs ? asked->recv : NULL, &binding.call);
   if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, asked->options, &binding);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);
@@ -281,10 +280,9 @@ tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const struct tutti
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess || !count) return result;
   if (!buffer) return tt_null(name);
-  const struct tt_device *device = stream && tt_stream_is_cuda(stream) ? &tt_host_device : tt_device_of(buffer);
-  if (!device->host)
-    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory: give the call a stream made by tuttiStreamFromCuda, or "
-                   "copy it to host memory first", name, buffer, device->name);
+  if (tt_cuda_has(buffer) && !(stream && tt_stream_is_cuda(stream)))
+    return tt_fail(tuttiInvalidArgument, "%s %p is CUDA memory: give the call a stream made by tuttiStreamFromCuda, or "
+                   "copy it to host memory first", name, buffer);
   if (count > SIZE_MAX / 2 / tt_type_size(type))
     return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count,
                    tt_type_size(type));

@@ -5,6 +5,7 @@
 
 #include "api/collective_private.h"
 #include "api/form_private.h"
+#include "cuda/cuda.h"
 #include "tutti_counts.h"
 
 /* A buffer with a part for each rank. */
@@ -123,10 +124,9 @@ static tuttiResult_t overlap_check(const struct layout *layout, const char *cons
 
 static tuttiResult_t host_check(const struct parts *parts)
 {
-  const struct tt_device *device = tt_device_of(parts->buffer);
-  if (device->host) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "%s %p is %s memory: give tuttiAlltoAllV a stream made by tuttiStreamFromCuda, or "
-                 "copy it to host memory first", parts->buffer_name, parts->buffer, device->name);
+  if (!tt_cuda_has(parts->buffer)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "%s %p is CUDA memory: give tuttiAlltoAllV a stream made by tuttiStreamFromCuda, "
+                 "or copy it to host memory first", parts->buffer_name, parts->buffer);
 }
 
 static tuttiResult_t exchange_check(struct layout *layout, const struct parts parts[2], int own, int is_of_host)
@@ -251,7 +251,6 @@ static tuttiResult_t call_begin(struct tuttiComm *comm, struct tuttiStream *stre
   if (layout->nranks > 1) binding.shares = &shares;
   int reduces = tt_kinds[call->collective].reduces;
   if (reduces) result = tt_redop_bind(comm, call->op, &binding);
-  if (result == tuttiSuccess && reduces) result = tt_combines_check(binding.in, binding.out, &binding.call);
   if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, NULL, &binding);
   return result == tuttiSuccess ? tt_call_begin(comm, stream, &binding) : tt_group_refuse(result);
 }

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cuda/cuda.h"
+
 tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptions_t *options)
 {
   *copy = (tuttiReduceOptions_t)TUTTI_REDUCE_OPTIONS_INITIALIZER;
@@ -12,21 +14,6 @@ tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptio
     return tt_fail(tuttiInvalidArgument, "options were not initialised: begin with tuttiReduceOptions_t options = "
                    "TUTTI_REDUCE_OPTIONS_INITIALIZER");
   memcpy(copy, options, size);
-  return tuttiSuccess;
-}
-
-/* Not inline: short messages feel its code beside theirs. */
-__attribute__((noinline)) tuttiResult_t tt_combines_check(const void *sendbuff, const void *recvbuff,
-                                                          const struct tt_call *call)
-{
-  const void *buffers[] = {sendbuff, recvbuff};
-  for (int b = 0; b < 2; b++) {
-    const struct tt_device *device = tt_device_of(buffers[b]);
-    if (tt_device_combines(device, call->redop, call->type)) continue;
-    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory, which has no %s of %s: pass host memory",
-                   b ? "recvbuff" : "sendbuff", buffers[b], device->name, tt_redop_name(call->redop),
-                   tt_type_name(call->type));
-  }
   return tuttiSuccess;
 }
 
@@ -70,9 +57,9 @@ static tuttiResult_t overflow_check(const int *overflow, const struct tt_binding
   if (!is_sum(call->redop))
     return tt_fail(tuttiInvalidArgument, "options.overflow is set, but op is %s: only sums and averages report, leave "
                    "it NULL", tt_redop_name(call->redop));
-  if (!tt_device_of(overflow)->host)
-    return tt_fail(tuttiInvalidArgument, "options.overflow %p is %s memory: point it to host memory",
-                   (const void *)overflow, tt_device_of(overflow)->name);
+  if (tt_cuda_has(overflow))
+    return tt_fail(tuttiInvalidArgument, "options.overflow %p is CUDA memory: point it to host memory",
+                   (const void *)overflow);
   if (touches(overflow, binding->in, len) || touches(overflow, binding->out, len))
     return tt_fail(tuttiInvalidArgument, "options.overflow %p lies inside sendbuff or recvbuff: point it elsewhere",
                    (const void *)overflow);

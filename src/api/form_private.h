@@ -16,9 +16,6 @@ static inline int tt_is_wire_type(int type)
  * initialised. */
 tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptions_t *options);
 
-/* Refuses buffers (NULL: none) of a device that lacks the call's type or operation, which only host memory has. */
-tuttiResult_t tt_combines_check(const void *sendbuff, const void *recvbuff, const struct tt_call *call);
-
 /* The rest of tt_form_bind: of a reduction that does more than combine. */
 tuttiResult_t tt_form_bind_more(const struct tuttiComm *comm, const tuttiReduceOptions_t *options,
                                 struct tt_binding *binding);

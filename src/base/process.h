@@ -42,12 +42,10 @@ struct tt_process {
   pthread_mutex_t heap_mutex;     /* memory: guards the next two; held for long while pages are made */
   void *heap;                     /* memory: memory of tuttiMemAlloc; NULL: not needed yet */
   void *heap_views;               /* memory: heaps of peers that are mapped */
-  _Atomic int device_count;       /* device: how many of `devices` are set; 0: all memory is the host's */
-  const void *_Atomic devices[4]; /* device: kinds of memory other than the host's, NULL where free */
   pthread_mutex_t cuda_mutex;     /* cuda: guards the next three while they are made or freed */
   void *cuda_kept;                /* cuda: what GPUs still used when the last communicator ended: for the next */
   int cuda_users;                 /* cuda: communicators; `cuda` is freed with the last one */
-  void *cuda;                     /* cuda: the driver and the objects made per context; NULL: not met yet */
+  void *_Atomic cuda;             /* cuda: the driver and the objects made per context; NULL: not met yet */
   const void *_Atomic kernels;    /* reduce: the table in use; NULL: not chosen yet */
   _Atomic size_t cache_len;       /* reduce: bytes of the last cache; 0: not read yet */
   const void *_Atomic machine;    /* topo: the hardware, read once and kept */

@@ -130,6 +130,11 @@ void tt_comm_spare(struct tuttiComm *comm);
 int tt_comm_is_lost(const struct tuttiComm *comm, int rank);
 int tt_comm_has_left(const struct tuttiComm *comm, int rank);
 
+/* Copies between memory of a GPU and the host's, beside all calls, for a caller who waits; one thread at a time.
+ * Errors: tuttiInvalidUsage: the communicator belongs to no CUDA context; tuttiUnhandledCudaError; that of the
+ * communicator, if it fails meanwhile. The communicator stays as it is. */
+tuttiResult_t tt_comm_copy(struct tuttiComm *comm, void *dst, const void *src, size_t bytes);
+
 /* Writes "rank 3 (pid 1234 on host h)" or the like; returns text. */
 const char *tt_comm_rank_text(const struct tuttiComm *comm, int rank, char *text, size_t size);
 

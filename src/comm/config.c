@@ -96,12 +96,14 @@ tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *
   facts->slot_bytes = (size_t)facts->settings.cuda_slot_bytes / page * page;
   if (facts->slot_bytes < most) facts->slot_bytes = most;
   if (spec->parent) facts->slot_bytes = spec->parent->facts.slot_bytes;
-  if (spec->is_second) return tuttiSuccess;
+  if (spec->is_second)
+    return spec->parent->parts.slots ? tt_slots_make_own(&comm->parts.own, spec->parent->parts.slots) : tuttiSuccess;
   tuttiResult_t result = tt_slots_make(&comm->parts.slots, facts->slot_bytes, facts->device,
                                        spec->parent ? spec->parent->parts.slots : NULL);
   if (result != tuttiSuccess || !comm->parts.slots) return result;
   facts->device = comm->parts.slots->ordinal;
   if (facts->settings.cuda_on_error) result = tt_slots_set_trap(comm->parts.slots);
+  if (result == tuttiSuccess) result = tt_slots_make_own(&comm->parts.own, comm->parts.slots);
   if (result != tuttiSuccess) return result;
   result = tt_progress_hold();
   comm->life.holds_progress = result == tuttiSuccess;

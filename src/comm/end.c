@@ -80,6 +80,7 @@ static void comm_free(struct tuttiComm *comm)
     if (!is_whole) tt_slots_release(comm->parts.slots);
     tt_slots_retire(comm->parts.slots);
   }
+  tt_slots_retire(comm->parts.own);
   if (comm->life.joined_cuda) tt_cuda_leave();
   transports_free(&comm->parts);
   tt_watch_destroy(comm->parts.watch);

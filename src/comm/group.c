@@ -86,7 +86,6 @@ static struct tt_op *add_op(struct tt_op **first, struct tuttiComm *comm, struct
   if (!op) return NULL;
   if (is_cuda && tt_trigger_check(comm, stream->cuda, &capture) == tuttiSuccess)
     tt_trigger_messages(op, stream->cuda, capture);
-  else if (comm->parts.slots) tt_trigger_settle(op);
   op->next_of_group = *first;
   *first = op;
   return op;
@@ -278,7 +277,7 @@ static void ops_drive(const struct group *all)
 {
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, all->first->comm->facts.oversubscribed);
-  if (!all->first->next_of_group) {
+  if (!all->first->next_of_group && !all->first->is_fetched) {
     waiter.sleep = tt_comm_sleep;
     waiter.sleeper = all->first->comm;
   }
@@ -286,10 +285,11 @@ static void ops_drive(const struct group *all)
     int moved = 0;
     left = 0;
     for (struct tt_op *op = all->first; op; op = op->next_of_group) {
-      if (op->stream || op->is_triggered || atomic_load_explicit(&op->done, memory_order_acquire)) continue;
+      if (op->stream || op->is_triggered || tt_op_is_over(op)) continue;
       moved |= tt_comm_drive(op->comm, look);
       left = 1;
     }
+    tt_fetch_move(all->first, &moved);
     if (left) look = tt_waiter_pause(&waiter, moved);
   }
 }

@@ -329,8 +329,10 @@ static unsigned in_place(const struct tuttiComm *comm, const struct tt_binding *
 /* A number for the kinds of memory of a call; not 0. */
 static uintptr_t memory_of(const struct tuttiComm *comm, const struct tt_binding *binding)
 {
-  uintptr_t in = (uintptr_t)tt_device_of(binding->in), out = (uintptr_t)tt_device_of(binding->out);
-  return (in * 3 + out) * 4 + 1 + in_place(comm, binding);
+  const struct tt_trigger *trigger = binding->trigger;
+  uintptr_t in = trigger && trigger->slots && trigger->in_share >= 0; /* it is a GPU's */
+  uintptr_t out = trigger && trigger->slots && trigger->out_share >= 0;
+  return (in * 2 + out) * 4 + 1 + in_place(comm, binding);
 }
 
 /* Tells how calls of a size are done, for a user who wonders. */

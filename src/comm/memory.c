@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "comm/private.h"
+#include "cuda/cuda.h"
 #include "memory/memory.h"
 
 struct tt_registration {
@@ -57,8 +58,7 @@ static tuttiResult_t register_memory(const struct tuttiComm *comm, struct tt_reg
 /* Only devices reach the memory of some: those are shown it by a descriptor, which is used at once. */
 static tuttiResult_t descriptor_get(struct tt_registered *what)
 {
-  const struct tt_device *device = tt_device_of(what->data);
-  return device->host ? tuttiSuccess : device->expose(device, what->data, what->len, &what->fd, &what->offset);
+  return tt_cuda_has(what->data) ? tt_cuda_expose(what->data, what->len, &what->fd, &what->offset) : tuttiSuccess;
 }
 
 static tuttiResult_t register_all(struct tuttiComm *comm, struct tt_registration *registration,
@@ -77,13 +77,12 @@ static tuttiResult_t register_all(struct tuttiComm *comm, struct tt_registration
   return result;
 }
 
-static int is_wanted(const struct tuttiComm *comm, const void *buff)
+static int is_wanted(const struct tuttiComm *comm)
 {
-  const struct tt_device *device = tt_device_of(buff);
   int wanted = 0;
   for (int t = 0; t < comm->parts.ntransports; t++)
     wanted |= comm->parts.transports[t] && comm->parts.transports[t]->ops->register_memory;
-  return wanted && (device->host || device->expose);
+  return wanted;
 }
 
 tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, void **handle)
@@ -94,7 +93,7 @@ tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, 
   tuttiResult_t result = tt_comm_health(comm);
   struct tt_registration *registration = NULL;
   if (comm->parts.views) result = tt_views_standing(comm); /* the communicators behind it come and go: all is copied */
-  else if (result == tuttiSuccess && is_wanted(comm, buff)) {
+  else if (result == tuttiSuccess && is_wanted(comm)) {
     registration = tt_alloc(1, sizeof *registration);
     result = registration ? register_all(comm, registration, &what, &is_used)
                           : tt_fail(tuttiSystemError, "out of memory for a registration");

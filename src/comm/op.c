@@ -104,31 +104,6 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
   }
 }
 
-/* The scalar of a pre-multiplied sum that is read when it starts. An error or abort ends the waiting. */
-static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *binding)
-{
-  if (binding->trigger) { /* the GPU has brought it */
-    memcpy(&binding->scalar, binding->scalar_at, tt_type_size(binding->call.type));
-    return tuttiSuccess;
-  }
-  const struct tt_device *device = tt_device_of(binding->scalar_at);
-  struct tt_waiter waiter;
-  tt_ticket ticket = 0;
-  tt_waiter_init(&waiter, comm->facts.oversubscribed);
-  comm->calls.scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
-  tuttiResult_t result =
-      device->copy(device, &comm->calls.scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
-  while (result == tuttiSuccess && ticket) {
-    result = device->poll(device, ticket);
-    if (result != tuttiInProgress) break;
-    if (tt_waiter_pause(&waiter, 0)) tt_watch_compare(comm->parts.watch, &binding->call, waiter.since_ns);
-    int is_aborting = atomic_load_explicit(&comm->life.aborting, memory_order_relaxed);
-    result = is_aborting ? tt_comm_aborted(comm) : tt_comm_health(comm);
-  }
-  if (result == tuttiSuccess) binding->scalar = comm->calls.scalar;
-  return result;
-}
-
 /* Numbers the call and starts it on the communicator's run. The caller owns the communicator. A caller with a waiter
  * may be kept waiting: *done is set to 1 if the call is over then. tuttiInProgress: call it again, because an exchange
  * of the learner comes before the call. */
@@ -145,8 +120,9 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
     result = choose(comm, binding, &choice, binding->shares ? NULL : moved); /* shares of no bytes need nobody */
     if (__builtin_expect(result != tuttiSuccess, 0)) return result;
     binding->call.op = ++comm->queue.last_op;
-    if (binding->scalar_at) result = scalar_read(comm, binding);
-    if (result == tuttiSuccess) result = plan_bind(comm, binding, choice, &plan);
+    if (binding->scalar_at && binding->call.count)
+      memcpy(&binding->scalar, binding->scalar_at, tt_type_size(binding->call.type));
+    result = plan_bind(comm, binding, choice, &plan);
     if (result == tuttiSuccess)
       result = waiter ? tt_run_at_once(comm->parts.run, plan, binding, waiter, done)
                       : tt_run_start(comm->parts.run, plan, binding);
@@ -243,12 +219,22 @@ tuttiResult_t tt_comm_run_here(struct tuttiComm *comm, struct tt_binding *bindin
   return run_here(comm, binding);
 }
 
+int tt_op_is_over(struct tt_op *op)
+{
+  return op->is_fetched ? tt_fetch_is_over(op) : tt_op_done(op);
+}
+
 tuttiResult_t tt_op_await(struct tt_op *op)
 {
   struct tt_waiter waiter;
   int look = 0;
   waiter_init(&waiter, op->comm);
-  while (!tt_op_done(op)) look = tt_waiter_pause(&waiter, tt_comm_drive(op->comm, look));
+  if (op->is_fetched) waiter.sleep = NULL; /* nothing would wake it when the GPU has copied */
+  while (!tt_op_is_over(op)) {
+    int moved = tt_comm_drive(op->comm, look);
+    if (op->is_fetched) tt_fetch_move(op, &moved);
+    look = tt_waiter_pause(&waiter, moved);
+  }
   return tt_op_end(op);
 }
 
@@ -265,7 +251,9 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   int is_behind = atomic_load_explicit(&comm->queue.queued, memory_order_acquire) != 0;
-  tuttiResult_t result = is_behind ? run_queued(comm, binding) : run_here(comm, binding);
+  tuttiResult_t result = tuttiSuccess;
+  if (tt_fetch_is_wanted(binding)) result = tt_fetch_run(comm, binding);
+  else result = is_behind ? run_queued(comm, binding) : run_here(comm, binding);
   tt_comm_exit(comm);
   return result;
 }
@@ -400,7 +388,10 @@ static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *st
   if (op && !has_room) tt_op_give(op);
   if (!has_room) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   if (is_cuda) result = tt_trigger_prepare(op, stream->cuda);
-  else if (comm->parts.slots) tt_trigger_settle(op);
+  else if (tt_fetch_is_wanted(binding))
+    result = stream ? tt_fail(tuttiInvalidUsage, "memory of a GPU on a stream of tuttiStreamCreate: give the call a "
+                              "stream made by tuttiStreamFromCuda, or none")
+                    : tt_fetch_prepare(op);
   if (result != tuttiSuccess) {
     tt_op_give(op);
     return result;
@@ -429,7 +420,7 @@ static struct tt_op *next_op(struct tuttiComm *comm)
   if (__builtin_expect(comm->calls.captured != NULL, 0) && !(op && (op->started || op->coded)))
     op = tt_replayed_locked(comm, op);
   if (op && op->stream && op->stream->first->batch != op->batch) op = NULL;
-  if (op && op->is_triggered && !tt_trigger_lets_start(op)) op = NULL;
+  if (op && op->trigger.npieces && !tt_trigger_lets_start(op)) op = NULL;
   pthread_mutex_unlock(&tt_process.mutex);
   return op;
 }
@@ -515,6 +506,20 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
   return result;
 }
 
+/* The oldest op waits for the GPU of its caller, who hears meanwhile of ranks that have left. Replays may come before
+ * it, and have its number then. */
+static void waiting_look(struct tuttiComm *comm)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  const struct tt_op *op = comm->queue.first;
+  int waits = op && op->is_fetched && !op->started && !comm->calls.captured;
+  struct tt_call call = {.op = 0};
+  if (waits) call = op->binding.call;
+  pthread_mutex_unlock(&tt_process.mutex);
+  call.op = comm->queue.last_op + 1;
+  if (waits) tt_watch_await(comm->parts.watch, &call);
+}
+
 static int drive(struct tuttiComm *comm, int look, int is_inside)
 {
   int moved = 0;
@@ -527,7 +532,7 @@ static int drive(struct tuttiComm *comm, int look, int is_inside)
       finish(op, result);
       moved = 1;
     }
-  }
+  } else if (look) waiting_look(comm);
   if (atomic_load(&comm->messages.n) && (is_inside || tt_messages_are_free(comm)))
     tt_messages_move(comm, look, &moved);
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
@@ -564,7 +569,6 @@ struct tt_op *tt_op_begin(struct tuttiComm *comm, const struct tt_binding *bindi
 {
   struct tt_op *op = tt_op_take(comm, NULL, binding);
   if (!op) return NULL;
-  if (comm->parts.slots) tt_trigger_settle(op);
   op->next_of_group = NULL;
   tt_ops_submit(op);
   return op;

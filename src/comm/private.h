@@ -28,7 +28,8 @@ struct tt_op {
   void *owned;                /* memory of the binding, freed with the op; may be NULL */
   int is_queued, is_abandoned; /* is_abandoned: no caller waits for it; both guarded by tt_process.mutex */
   struct tt_op *next_of_round; /* trigger.c */
-  void *cuda, *own_cuda;     /* if it is triggered: the CUDA stream to which it goes, and that of its call */
+  struct tt_slots *slots;    /* if it is triggered or fetched: where it meets the GPU; else NULL */
+  void *cuda, *own_cuda;     /* likewise: the CUDA stream to which it goes, and that of its call */
   struct tt_trigger trigger; /* likewise; the binding points here */
   const void *scalar_from;   /* memory of the GPU, from which the scalar has to be brought; NULL: none */
   uint64_t capture;          /* its number, if it is part of a graph, and carried out whenever that wants it; else 0 */
@@ -36,6 +37,11 @@ struct tt_op {
   int is_triggered;          /* 1: a CUDA stream waits for it, and no caller does; stream is NULL */
   uint32_t turn;             /* among those of its rank that wait for the GPU */
   int is_enqueued;           /* the calls of its stream are made */
+  int is_fetched;            /* 1: its caller, who waits for it, brings it the memory of a GPU (fetch.c) */
+  uint32_t brought, taken;   /* then: pieces for which the copies in and out are enqueued */
+  int is_quiet;              /* not 0: it has nothing more to enqueue */
+  uint64_t fetch_ns;         /* the time since which it waits for the GPU; 0: it does not */
+  tuttiResult_t fetched;     /* the caller's own error */
   int is_begun; /* its observers know of it */
   int started;
   uint64_t since_ns; /* time since which nothing has moved; 0: not known */
@@ -123,7 +129,7 @@ struct tt_comm_life {
   uint32_t nshrinks;          /* in fewer sets would remember more of them */
 };
 
-/* The parts that a creation makes and the end of the communicator frees. */
+/* More than 25 fields: all parts that a creation makes and the end of the communicator frees. */
 struct tt_comm_parts {
   struct tt_credentials credentials;
   struct tt_listener *ip_listener, *local_listener;
@@ -144,6 +150,7 @@ struct tt_comm_parts {
   int place;                         /* there */
   struct tt_views *views;            /* with fault_level 1 or 3; else NULL */
   struct tt_slots *slots;            /* where this rank meets its GPU; NULL: it has none */
+  struct tt_slots *own;              /* the same for calls without a stream */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
@@ -164,6 +171,7 @@ struct tt_comm_queue {
   uint32_t last_turn;          /* of the newest op that meets a GPU; the caller's */
   struct tt_call round;        /* that it is in; op 0: none */
   uint64_t *sent, *received; /* messages to and from each rank */
+  struct tt_op *fetching;       /* the op whose caller uses the slots; NULL: none; the caller's */
   uint64_t look_ns;             /* time at which the progress thread next compares calls */
   struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
   int busy;
@@ -197,7 +205,6 @@ struct tt_comm_calls {
   int nplans;
   struct tt_learning *learning;  /* NULL: nothing is learnt or remembered */
   struct tt_learn_cell *learns;  /* that of the call under way, if its learner is told of it; else NULL */
-  uint64_t scalar;        /* the last scalar that was read */
   uint8_t barrier;        /* the byte that barriers combine */
   struct tt_codes codes;
   uint32_t ncoded;        /* coded reductions so far that were not numbered by their callers */
@@ -242,6 +249,8 @@ void tt_op_give(struct tt_op *op);
 void tt_op_free(struct tt_op *op);
 /* Numbers the collective that op->binding is, and starts it on the communicator's run. */
 tuttiResult_t tt_op_start(struct tt_op *op);
+/* 1: a submitted op, for which the caller waits, has ended, and with it the caller's part. */
+int tt_op_is_over(struct tt_op *op);
 /* Waits for a submitted op, which the caller helps to move; returns as tt_op_end. */
 tuttiResult_t tt_op_await(struct tt_op *op);
 /* Abandons a submitted op without a stream, for which no caller waits any more: it gives itself back. */
@@ -433,13 +442,17 @@ void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message);
 /* Triggers an op like another one. */
 void tt_trigger_copy(struct tt_op *op, const struct tt_op *like);
 
+/* Makes a fresh op of a communicator with slots of its own, whose binding is set, one that is fetched. */
+void tt_trigger_fetch(struct tt_op *op);
+
+/* Enqueues the copies into the slot of a piece of a collective, and what tells of them; and those out of it. The
+ * context is entered. Errors: those of the driver. */
+tuttiResult_t tt_trigger_bring(struct tt_op *op, uint32_t p);
+tuttiResult_t tt_trigger_take(struct tt_op *op, uint32_t p);
+
 /* Errors: tuttiInvalidUsage: triggered ops of one communicator in the list are not all live, or all of one graph; or
  * those of ranks on one GPU are of different kinds. */
 tuttiResult_t tt_triggers_check(const struct tt_op *first);
-
-/* An op of another kind, of a communicator with slots: the driver is asked about its buffers now, so that no other
- * thread does it. */
-void tt_trigger_settle(struct tt_op *op);
 
 /* Numbers those of the list that are triggered, before they are queued; after that enqueues what their GPUs have to do.
  * The communicators are entered. An error ends the communicator that has met it, on all ranks, and is returned. */
@@ -455,6 +468,31 @@ void tt_trigger_fail(const struct tuttiComm *comm);
 
 /* Releases whatever waits on the GPU for this rank of a communicator that is over: stores, no more. Any thread. */
 void tt_trigger_release(struct tuttiComm *comm);
+
+/* ---- fetch.c: calls without a stream on memory of GPUs ---- */
+
+int tt_fetch_looks(const struct tt_binding *binding);
+
+/* 1: the call has such memory. One load while there is none in the process. */
+static inline int tt_fetch_is_wanted(const struct tt_binding *binding)
+{
+  if (__builtin_expect(!atomic_load_explicit(&tt_process.cuda, memory_order_relaxed), 1)) return 0;
+  return tt_fetch_looks(binding);
+}
+
+/* Makes a fresh op, whose binding is set, one that is fetched. Errors: tuttiInvalidUsage: the communicator belongs to
+ * no CUDA context, or is one of those that take no memory of GPUs; tuttiUnhandledCudaError. */
+tuttiResult_t tt_fetch_prepare(struct tt_op *op);
+
+/* Runs such a call. Errors: those of the communicator, which a failure of the driver ends. */
+tuttiResult_t tt_fetch_run(struct tuttiComm *comm, const struct tt_binding *binding);
+
+/* Goes on with the calling thread's part of the fetched ops of a list (next_of_group), each communicator's in their
+ * order. *moved is set as by tt_run_poll. */
+void tt_fetch_move(struct tt_op *first, int *moved);
+
+/* 1: such an op is done, and the GPU has finished with it, or nobody waits for that any more. Its result counts. */
+int tt_fetch_is_over(struct tt_op *op);
 
 /* ---- replay.c: operations in graphs ---- */
 

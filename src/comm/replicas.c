@@ -65,12 +65,9 @@ static size_t bytes_of(const struct tuttiComm *comm, const struct tt_call *call,
 
 static tuttiResult_t refused(const struct tuttiComm *comm, const struct tt_binding *binding)
 {
-  const void *memory[] = {binding->in, binding->out};
   if (binding->shares) return tt_views_refuse(comm, "calls with counts");
   if (binding->overflow) return tt_views_refuse(comm, "overflow reports");
   if (binding->scalar_at) return tt_views_refuse(comm, "scalars in memory");
-  for (int k = 0; k < 2; k++)
-    if (memory[k] && !tt_device_of(memory[k])->host) return tt_views_refuse(comm, "calls on memory of GPUs");
   return tuttiSuccess;
 }
 

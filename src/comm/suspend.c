@@ -40,7 +40,7 @@ tuttiResult_t tt_comm_held(struct tuttiComm *comm, struct tt_held *held)
   held->spare = (comm->parts.run ? tt_run_held(comm->parts.run) : 0) + tt_codes_held(&comm->calls.codes);
   for (int t = 0; t < comm->parts.ntransports; t++)
     if (comm->parts.transports[t]) held->rest += comm->parts.transports[t]->ops->held(comm->parts.transports[t]);
-  if (comm->parts.slots) held->rest += TT_SLOTS * comm->parts.slots->bytes;
+  if (comm->parts.slots) held->rest += (TT_SLOTS + TT_OWN_SLOTS) * comm->parts.slots->bytes;
   tt_comm_disown(comm);
   tt_comm_exit(comm);
   return tuttiSuccess;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on CUDA streams. The calling thread enqueues all that the GPU has to do: for each piece of the call,
+/* Operations on memory of GPUs. The calling thread enqueues all that the GPU has to do: for each piece of the call,
  * copies into a slot and the word `ready`; then the wait for `done` and copies out of the slot. In between the
  * operation is one of the queue, which starts when `ready` says so and works on the slots (src/cuda/README.md). */
 #include <string.h>
 
 #include "comm/private.h"
+#include "cuda/cuda.h"
 #include "cuda/stream.h"
 
 /* ---- before it is queued ---- */
@@ -42,14 +43,14 @@ tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, uint6
 /* Chooses the buffers that go through slots, and their places there. */
 static void sides_choose(struct tt_op *op)
 {
-  const struct tt_slots *slots = op->comm->parts.slots;
+  const struct tt_slots *slots = op->slots;
   const struct tt_binding *binding = &op->binding;
   struct tt_trigger *trigger = &op->trigger;
   int32_t rank = op->comm->facts.rank;
   size_t ins = ins_of(op), outs = outs_of(op);
   int is_apart = tt_kinds[binding->call.collective].is_apart;
-  trigger->in_share = tt_slots_is_device(slots, binding->in) ? 0 : -1;
-  trigger->out_share = tt_slots_is_device(slots, binding->out) ? 0 : -1;
+  trigger->in_share = tt_cuda_has(binding->in) ? 0 : -1;
+  trigger->out_share = tt_cuda_has(binding->out) ? 0 : -1;
   if (trigger->in_share >= 0 && outs > ins) trigger->in_share = rank;
   if (trigger->out_share >= 0 && ins > outs) trigger->out_share = rank;
   if (trigger->in_share >= 0 || trigger->out_share >= 0) trigger->slots = slots->first;
@@ -57,10 +58,11 @@ static void sides_choose(struct tt_op *op)
 }
 
 /* Triggers an op by a stream that was checked. */
-static void trigger_set(struct tt_op *op, void *stream, uint64_t capture, int waits)
+static void trigger_set(struct tt_op *op, struct tt_slots *slots, void *stream, uint64_t capture, int waits)
 {
-  const struct tt_slots *slots = op->comm->parts.slots;
-  op->is_triggered = 1;
+  op->slots = slots;
+  op->is_triggered = !slots->stream;
+  op->is_fetched = !op->is_triggered;
   op->capture = capture;
   op->cuda = op->own_cuda = stream;
   op->trigger = (struct tt_trigger){.is_replayed = capture != 0,
@@ -68,38 +70,48 @@ static void trigger_set(struct tt_op *op, void *stream, uint64_t capture, int wa
                                     .done = capture ? slots->turn_done : slots->done,
                                     .npieces = waits ? 1 : 0,
                                     .slot_bytes = slots->bytes,
-                                    .nslots = capture ? 1 : TT_SLOTS};
+                                    .nslots = capture ? 1 : slots->n};
   op->binding.trigger = &op->trigger;
 }
 
-tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
+/* Chooses what goes through slots, piece by piece. */
+static void call_cut(struct tt_op *op)
 {
   struct tt_binding *binding = &op->binding;
-  struct tt_slots *slots = op->comm->parts.slots;
-  uint64_t capture = 0;
-  tuttiResult_t result = tt_trigger_check(op->comm, stream, &capture);
-  if (result != tuttiSuccess) return result;
-  trigger_set(op, stream, capture, binding->call.count != 0);
-  if (!binding->call.count) { /* nothing is combined */
-    binding->scalar_at = NULL;
-    return result;
-  }
+  const struct tt_slots *slots = op->slots;
+  if (!binding->call.count) return;
   sides_choose(op);
-  if (tt_slots_is_device(slots, binding->scalar_at)) {
+  if (tt_cuda_has(binding->scalar_at)) {
     op->scalar_from = binding->scalar_at;
     binding->scalar_at = slots->scalar;
   }
   size_t piece = tt_piece_count(&binding->call, op->comm->facts.nranks, slots->bytes);
-  if (!op->trigger.slots) return result;
+  if (!op->trigger.slots) return;
   op->trigger.npieces =
       binding->shares ? tt_pieces_of_shares(&binding->call, binding->shares, op->comm->facts.nranks, slots->bytes)
                       : (uint32_t)((binding->call.count + piece - 1) / piece);
+}
+
+tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
+{
+  uint64_t capture = 0;
+  tuttiResult_t result = tt_trigger_check(op->comm, stream, &capture);
+  if (result != tuttiSuccess) return result;
+  trigger_set(op, op->comm->parts.slots, stream, capture, op->binding.call.count != 0);
+  call_cut(op);
   return result;
+}
+
+void tt_trigger_fetch(struct tt_op *op)
+{
+  trigger_set(op, op->comm->parts.own, op->comm->parts.own->stream, 0, op->binding.call.count != 0);
+  call_cut(op);
 }
 
 void tt_trigger_copy(struct tt_op *op, const struct tt_op *like)
 {
   op->is_triggered = 1;
+  op->slots = like->slots;
   op->capture = like->capture;
   op->cuda = op->own_cuda = like->own_cuda;
   op->trigger = like->trigger;
@@ -108,32 +120,24 @@ void tt_trigger_copy(struct tt_op *op, const struct tt_op *like)
 
 void tt_trigger_messages(struct tt_op *op, void *stream, uint64_t capture)
 {
-  trigger_set(op, stream, capture, op->binding.call.collective == TT_PAIRS); /* another one only names a stream */
+  trigger_set(op, op->comm->parts.slots, stream, capture,
+              op->binding.call.collective == TT_PAIRS); /* another one only names a stream */
   op->trigger.nslots = 1;
 }
 
 void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message)
 {
-  if (message->bytes && tt_slots_is_device(op->comm->parts.slots, message->data)) message->gpu = message->data;
-}
-
-/* A trigger that waits for nothing says that the memory is the host's. Messages have been refused otherwise. */
-void tt_trigger_settle(struct tt_op *op)
-{
-  const struct tt_slots *slots = op->comm->parts.slots;
-  struct tt_binding *binding = &op->binding;
-  if (tt_slots_is_device(slots, binding->in) || tt_slots_is_device(slots, binding->out)) return;
-  if (!binding->scalar_at) binding->trigger = &op->trigger;
+  if (op->is_triggered && message->bytes && tt_cuda_has(message->data)) message->gpu = message->data;
 }
 
 void tt_triggers_number(struct tt_op *first)
 {
   for (struct tt_op *op = first; op; op = op->next_of_group) {
-    if (!op->is_triggered) continue;
-    struct tt_slots *slots = op->comm->parts.slots;
+    struct tt_slots *slots = op->slots;
+    if (!slots) continue;
     _Atomic uint32_t *newest = op->capture ? &slots->newest_turn : &slots->newest;
     op->trigger.first = atomic_fetch_add(newest, op->trigger.npieces) + 1;
-    if (op->trigger.npieces) op->turn = ++op->comm->queue.last_turn;
+    if (op->is_triggered && op->trigger.npieces) op->turn = ++op->comm->queue.last_turn;
   }
 }
 
@@ -159,7 +163,7 @@ static struct piece piece_find(const struct tt_op *op, uint32_t p)
 /* The scalar comes with the first piece. */
 static tuttiResult_t scalar_bring(struct tt_op *op)
 {
-  struct tt_slots *slots = op->comm->parts.slots;
+  struct tt_slots *slots = op->slots;
   const struct tt_rows rows = {.dst = slots->scalar,
                                .src = op->scalar_from,
                                .width = tt_type_size(op->binding.call.type),
@@ -178,7 +182,7 @@ static tuttiResult_t messages_copy(struct tt_op *op, int sends)
                                  .src = sends ? transfer->gpu : transfer->data,
                                  .width = transfer->bytes,
                                  .n = 1};
-    result = tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+    result = tt_slots_copy(op->slots, op->cuda, &rows);
   }
   return result;
 }
@@ -201,7 +205,7 @@ static tuttiResult_t unequal_copy(struct tt_op *op, uint32_t p, int brings)
                                  .src = brings ? at : slot,
                                  .width = part,
                                  .n = !is_own || r == op->comm->facts.rank};
-    result = tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+    result = tt_slots_copy(op->slots, op->cuda, &rows);
     slot += part;
   }
   return result;
@@ -221,20 +225,19 @@ static tuttiResult_t shares_bring(struct tt_op *op, uint32_t p)
                                .n = ins_of(op),
                                .dst_pitch = part,
                                .src_pitch = op->binding.call.count * size};
-  return tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+  return tt_slots_copy(op->slots, op->cuda, &rows);
 }
 
-static tuttiResult_t piece_in(struct tt_op *op, uint32_t p)
+tuttiResult_t tt_trigger_bring(struct tt_op *op, uint32_t p)
 {
-  struct tt_slots *slots = op->comm->parts.slots;
+  struct tt_slots *slots = op->slots;
   tuttiResult_t result = p == 0 && op->scalar_from ? scalar_bring(op) : tuttiSuccess;
   if (result == tuttiSuccess) result = has_messages(op) ? messages_copy(op, 1) : shares_bring(op, p);
   if (op->capture) return result; /* it tells when it waits */
   return result == tuttiSuccess ? tt_slots_tell(slots, op->cuda, op->trigger.first + p) : result;
 }
 
-/* The results of a piece of a collective leave its slot. */
-static tuttiResult_t shares_take(struct tt_op *op, uint32_t p)
+tuttiResult_t tt_trigger_take(struct tt_op *op, uint32_t p)
 {
   const struct tt_trigger *trigger = &op->trigger;
   if (trigger->out_share < 0) return tuttiSuccess;
@@ -247,22 +250,22 @@ static tuttiResult_t shares_take(struct tt_op *op, uint32_t p)
                                .n = outs_of(op),
                                .dst_pitch = op->binding.call.count * size,
                                .src_pitch = part};
-  return tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+  return tt_slots_copy(op->slots, op->cuda, &rows);
 }
 
 static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
 {
-  struct tt_slots *slots = op->comm->parts.slots;
+  struct tt_slots *slots = op->slots;
   tuttiResult_t result = op->capture ? tt_slots_turn(slots, op->cuda, op->trigger.first + p)
                                          : tt_slots_await(slots, op->cuda, op->trigger.first + p);
   if (result != tuttiSuccess) return result;
-  return has_messages(op) ? messages_copy(op, 0) : shares_take(op, p);
+  return has_messages(op) ? messages_copy(op, 0) : tt_trigger_take(op, p);
 }
 
 /* Step t of an op: what fills the slot of piece t, or before that, what empties it of the piece that had it. */
 static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
 {
-  struct tt_slots *slots = op->comm->parts.slots;
+  struct tt_slots *slots = op->slots;
   uint32_t npieces = op->trigger.npieces, nslots = op->trigger.nslots;
   int is_idle = empties ? t < nslots || t - nslots >= npieces : t >= npieces;
   if (is_idle) return tuttiSuccess;
@@ -270,7 +273,7 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
   if (result == tuttiSuccess) result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
   if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->capture);
-  if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots) : piece_in(op, t);
+  if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots) : tt_trigger_bring(op, t);
   if (result == tuttiSuccess && empties && op->capture) result = tt_slots_taken(slots, op->cuda);
   if (result == tuttiSuccess && empties && t - nslots == npieces - 1)
     result = tt_slots_mark(slots, op->cuda, op->capture);
@@ -397,7 +400,7 @@ static tuttiResult_t streams_join(struct tt_op *first, int is_end)
     while (!main->is_triggered || main->comm != op->comm) main = main->next_of_group;
     if (main->own_cuda == op->own_cuda) continue;
     op->cuda = main->own_cuda;
-    struct tt_slots *slots = op->comm->parts.slots;
+    struct tt_slots *slots = op->slots;
     result = tt_slots_enter(slots);
     if (result != tuttiSuccess) return tt_comm_give_up(op->comm, result, 0);
     result = tt_slots_join(slots, is_end ? op->own_cuda : main->own_cuda, is_end ? main->own_cuda : op->own_cuda);

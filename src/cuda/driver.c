@@ -20,21 +20,15 @@ static const struct function functions[] = {
     {"cuGetErrorString", offsetof(struct cuda_driver, error_string)},
     {"cuDriverGetVersion", offsetof(struct cuda_driver, version)},
     {"cuDeviceGetCount", offsetof(struct cuda_driver, device_count)},
-    {"cuDeviceGetAttribute", offsetof(struct cuda_driver, device_attribute)},
     {"cuPointerGetAttributes", offsetof(struct cuda_driver, pointer_attributes)},
     {"cuDevicePrimaryCtxRetain", offsetof(struct cuda_driver, primary_retain)},
     {"cuDevicePrimaryCtxRelease_v2", offsetof(struct cuda_driver, primary_release)},
     {"cuCtxPushCurrent_v2", offsetof(struct cuda_driver, context_push)},
     {"cuCtxPopCurrent_v2", offsetof(struct cuda_driver, context_pop)},
     {"cuCtxGetDevice", offsetof(struct cuda_driver, context_device)},
-    {"cuMemAlloc_v2", offsetof(struct cuda_driver, memory_alloc)},
-    {"cuMemFree_v2", offsetof(struct cuda_driver, memory_free)},
-    {"cuMemHostAlloc", offsetof(struct cuda_driver, pinned_alloc)},
-    {"cuMemFreeHost", offsetof(struct cuda_driver, pinned_free)},
     {"cuMemcpyAsync", offsetof(struct cuda_driver, copy)},
     {"cuStreamCreate", offsetof(struct cuda_driver, stream_create)},
     {"cuStreamDestroy_v2", offsetof(struct cuda_driver, stream_destroy)},
-    {"cuStreamSynchronize", offsetof(struct cuda_driver, stream_wait)},
     {"cuEventCreate", offsetof(struct cuda_driver, event_create)},
     {"cuEventDestroy_v2", offsetof(struct cuda_driver, event_destroy)},
     {"cuEventRecord", offsetof(struct cuda_driver, event_record)},
@@ -117,10 +111,10 @@ const char *tt_cuda_text(const struct cuda_driver *driver, int code)
 static const char *remedy(int code)
 {
   switch (code) {
-  case CU_OUT_OF_MEMORY: return ": free some memory of the GPU, or make the segments shorter (TUTTI_SEGMENT_BYTES)";
+  case CU_OUT_OF_MEMORY: return ": free some memory of the GPU";
   case CU_UNSUPPORTED_PTX_VERSION:
   case CU_NO_BINARY_FOR_GPU:
-    return ": the kernels of this library want a newer driver or another GPU; build it with the CUDA of this host";
+    return ": the kernel of TUTTI_CUDA_ON_ERROR=trap wants a newer driver or another GPU";
   case CU_NOT_READY:
   case CU_INVALID_VALUE: return "";
   default: return ": if earlier work on this GPU failed, all that follows fails too";

@@ -23,13 +23,10 @@ enum {
 
   CU_POINTER_CONTEXT = 1, /* attributes of a pointer */
   CU_POINTER_MEMORY_TYPE = 2,
-  CU_POINTER_DEVICE_POINTER = 3,
   CU_POINTER_IS_MANAGED = 8,
   CU_POINTER_DEVICE_ORDINAL = 9,
-  CU_MEMORY_HOST = 1, /* types of memory; 0: the driver does not know the pointer */
-  CU_MEMORY_DEVICE = 2,
+  CU_MEMORY_DEVICE = 2, /* type of memory */
 
-  CU_MULTIPROCESSORS = 16, /* attribute of a device */
   CU_STREAM_NON_BLOCKING_FLAG = 1,
   CU_EVENT_DISABLE_TIMING_FLAG = 2,
   CU_HOST_PORTABLE_AND_MAPPED = 3,
@@ -74,23 +71,17 @@ struct cuda_driver {
   int (*error_string)(int code, const char **text);
   int (*version)(int *version);
   int (*device_count)(int *count);
-  int (*device_attribute)(int *value, int attribute, int device);
   int (*pointer_attributes)(unsigned count, int *attributes, void **values, uint64_t pointer);
   int (*primary_retain)(void **context, int device);
   int (*primary_release)(int device);
   int (*context_push)(void *context);
   int (*context_pop)(void **context);
   int (*context_device)(int *device);
-  int (*memory_alloc)(uint64_t *pointer, size_t len);
-  int (*memory_free)(uint64_t pointer);
   int (*memory_handle)(void *handle, uint64_t pointer, size_t len, int type, unsigned long long flags); /* NULL: the
                                                                                      driver is older than CUDA 11.7 */
-  int (*pinned_alloc)(void **pointer, size_t len, unsigned flags);
-  int (*pinned_free)(void *pointer);
   int (*copy)(uint64_t dst, uint64_t src, size_t len, void *stream);
   int (*stream_create)(void **stream, unsigned flags);
   int (*stream_destroy)(void *stream);
-  int (*stream_wait)(void *stream);
   int (*event_create)(void **event, unsigned flags);
   int (*event_destroy)(void *event);
   int (*event_record)(void *event, void *stream);

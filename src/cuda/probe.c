@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "cuda/gpu_private.h"
+#include "cuda/cuda_private.h"
 
 #define MET 0x5a5a5a5au
 #define REACHES_NS 1000000000u         /* an idle GPU needs some microseconds */

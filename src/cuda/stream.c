@@ -2,10 +2,11 @@
 /* Slots: made with a communicator, used by its calls, retired at its end. */
 #include "cuda/stream.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "cuda/gpu_private.h"
+#include "cuda/cuda_private.h"
 #include "memory/memory.h"
 
 #define WORD_BYTES 64   /* a word has a line of its own */
@@ -54,13 +55,14 @@ static void held_free(struct held *held)
   if (held->event) driver->event_destroy(held->event);
   if (held->joint) driver->event_destroy(held->joint);
   if (held->inner) driver->event_destroy(held->inner);
+  if (held->slots.stream) driver->stream_destroy(held->slots.stream);
   if (held->is_pinned) driver->pinned_leave(held->memory);
   if (held->memory) tt_heap_free(held->memory);
   tt_free(held);
 }
 
 /* The context is current. */
-static tuttiResult_t held_fill(struct held *held)
+static tuttiResult_t held_fill(struct held *held, int is_own)
 {
   const struct cuda_driver *driver = &held->cuda->driver;
   int code = driver->context_device(&held->slots.ordinal);
@@ -74,6 +76,8 @@ static tuttiResult_t held_fill(struct held *held)
   if (code == CU_SUCCESS) code = driver->event_create(&held->joint, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code == CU_SUCCESS) code = driver->event_create(&held->inner, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code != CU_SUCCESS) return failed(held, "cuEventCreate", code);
+  if (is_own) code = driver->stream_create(&held->slots.stream, CU_STREAM_NON_BLOCKING_FLAG);
+  if (code != CU_SUCCESS) return failed(held, "cuStreamCreate", code);
   const struct cuda_probe probe = {held->cuda, (void *)((char *)held->memory + PROBE_AT), held->event};
   held->is_open = !tt_cuda_words_probe(&probe);
   return tuttiSuccess;
@@ -91,31 +95,32 @@ static void held_reset(struct held *held, size_t bytes)
   held->slots.turn_done = (_Atomic uint32_t *)(void *)(memory + (size_t)4 * WORD_BYTES);
   atomic_store(held->slots.turn_done, TURN_NEXT);
   held->graph = 0;
+  held->slots.over = (_Atomic uint32_t *)(void *)(memory + (size_t)6 * WORD_BYTES);
   held->slots.first = memory + HEAD_BYTES;
   held->slots.bytes = bytes;
+  held->slots.n = held->slots.stream ? TT_OWN_SLOTS : TT_SLOTS;
   atomic_store(&held->slots.newest, 0);
   atomic_store(&held->slots.newest_turn, 0);
   held->next = NULL;
 }
 
 /* Takes retired slots of the context, which is current, if its GPU has finished with them. The mutex is held. */
-static struct held *retired_take(struct cuda *cuda, const void *context, size_t len)
+static struct held *retired_take(struct cuda *cuda, const void *context, size_t len, int is_own)
 {
   for (struct held **at = &cuda->retired; *at; at = &(*at)->next) {
     struct held *held = *at;
-    int is_free = !held->is_parked && held->context == context && held->len == len &&
-                  cuda->driver.event_query(held->event) == CU_SUCCESS;
-    if (!is_free) continue;
+    int is_like = held->context == context && held->len == len && !held->slots.stream == !is_own;
+    if (!is_like || held->is_parked || cuda->driver.event_query(held->event) != CU_SUCCESS) continue;
     *at = held->next;
     return held;
   }
   return NULL;
 }
 
-static tuttiResult_t made_inside(struct held **out, struct cuda *cuda, void *context, size_t bytes)
+static tuttiResult_t made_inside(struct held **out, struct cuda *cuda, void *context, size_t bytes, int is_own)
 {
-  size_t len = HEAD_BYTES + TT_SLOTS * bytes;
-  struct held *held = retired_take(cuda, context, len);
+  size_t len = HEAD_BYTES + (is_own ? TT_OWN_SLOTS : TT_SLOTS) * bytes;
+  struct held *held = retired_take(cuda, context, len, is_own);
   tuttiResult_t result = tuttiSuccess;
   if (!held) {
     held = tt_alloc(1, sizeof *held);
@@ -124,7 +129,7 @@ static tuttiResult_t made_inside(struct held **out, struct cuda *cuda, void *con
     held->context = context;
     held->len = len;
     held->slots.ordinal = -1;
-    result = held_fill(held);
+    result = held_fill(held, is_own);
   }
   if (result == tuttiSuccess) {
     held_reset(held, bytes);
@@ -145,28 +150,52 @@ static void *context_find(struct cuda *cuda, int device, const struct tt_slots *
   return tt_cuda_primary(cuda, device);
 }
 
-tuttiResult_t tt_slots_make(struct tt_slots **slots, size_t bytes, int device, const struct tt_slots *beside)
+static tuttiResult_t made(struct tt_slots **slots, void *context, size_t bytes, int is_own)
 {
   struct cuda *cuda = tt_process.cuda;
   struct held *held = NULL;
-  *slots = NULL;
-  if (!cuda || !cuda->driver.has_streams) return tuttiSuccess;
-  void *context = context_find(cuda, device, beside), *popped;
-  if (!context) return tuttiSuccess;
+  void *popped;
   int code = cuda->driver.context_push(context);
-  if (code != CU_SUCCESS) return tt_cuda_fail(&cuda->driver, "cuCtxPushCurrent", device, code);
+  if (code != CU_SUCCESS) return tt_cuda_fail(&cuda->driver, "cuCtxPushCurrent", -1, code);
   pthread_mutex_lock(&tt_process.cuda_mutex);
-  tuttiResult_t result = made_inside(&held, cuda, context, bytes);
+  tuttiResult_t result = made_inside(&held, cuda, context, bytes, is_own);
   pthread_mutex_unlock(&tt_process.cuda_mutex);
   cuda->driver.context_pop(&popped);
   if (held) *slots = &held->slots;
   return result;
 }
 
+tuttiResult_t tt_slots_make(struct tt_slots **slots, size_t bytes, int device, const struct tt_slots *beside)
+{
+  struct cuda *cuda = tt_process.cuda;
+  *slots = NULL;
+  if (!cuda || !cuda->driver.has_streams) return tuttiSuccess;
+  void *context = context_find(cuda, device, beside);
+  return context ? made(slots, context, bytes, 0) : tuttiSuccess;
+}
+
+tuttiResult_t tt_slots_make_own(struct tt_slots **own, const struct tt_slots *beside)
+{
+  *own = NULL;
+  return made(own, held_of(beside)->context, beside->bytes, 1);
+}
+
+#define QUIET_NS 100000000u /* what a call without a stream has left after a failure of the driver is over by then */
+
+static void own_end(struct held *held)
+{
+  uint64_t until_ns = tt_now_ns() + QUIET_NS;
+  if (tt_slots_enter(&held->slots) != tuttiSuccess) return;
+  if (held->is_open) tt_slots_mark(&held->slots, held->slots.stream, 0);
+  while (held->cuda->driver.event_query(held->event) == CU_NOT_READY && tt_now_ns() < until_ns) sched_yield();
+  tt_slots_leave(&held->slots);
+}
+
 void tt_slots_retire(struct tt_slots *slots)
 {
   if (!slots) return;
   struct held *held = held_of(slots);
+  if (slots->stream) own_end(held);
   pthread_mutex_lock(&tt_process.cuda_mutex);
   held->is_parked = held->is_open || atomic_load(&slots->newest_turn) != 0;
   held->next = held->cuda->retired;
@@ -174,15 +203,34 @@ void tt_slots_retire(struct tt_slots *slots)
   pthread_mutex_unlock(&tt_process.cuda_mutex);
 }
 
+/* A stream may still wait in the context, so that whatever is freed there would wait for it. The context is current. */
+static int is_waited_for(const struct held *held)
+{
+  return held->is_open || held->cuda->driver.event_query(held->event) != CU_SUCCESS;
+}
+
+static int any_is_waited_for(struct cuda *cuda)
+{
+  int any = 0;
+  for (struct held *held = cuda->retired; held && !any; held = held->next) {
+    void *popped;
+    if (cuda->driver.context_push(held->context) != CU_SUCCESS) continue;
+    any = is_waited_for(held);
+    cuda->driver.context_pop(&popped);
+  }
+  return any;
+}
+
 int tt_cuda_retired_free(struct cuda *cuda)
 {
   const struct cuda_driver *driver = &cuda->driver;
   struct held *kept = NULL;
+  if (any_is_waited_for(cuda)) return 0;
   for (struct held *held = cuda->retired, *next; held; held = next) {
     void *popped;
     next = held->next;
     int is_entered = driver->context_push(held->context) == CU_SUCCESS;
-    if (is_entered && !held->is_parked && driver->event_query(held->event) == CU_SUCCESS) held_free(held);
+    if (is_entered && !held->is_parked) held_free(held);
     else if (is_entered) {
       held->next = kept;
       kept = held;
@@ -223,9 +271,12 @@ void tt_slots_release(struct tt_slots *slots)
 
 /* ---- used ---- */
 
-int tt_slots_is_device(const struct tt_slots *slots, const void *memory)
+tuttiResult_t tt_slots_usable(const struct tt_slots *slots)
 {
-  return memory && tt_cuda_member(&held_of(slots)->cuda->device, memory) != NULL;
+  const struct cuda *cuda = held_of(slots)->cuda;
+  if (cuda->words != CUDA_WORDS_FAIL) return tuttiSuccess;
+  return tt_fail(tuttiUnhandledCudaError, "memory operations of streams do not work with GPU %d: %s; pass memory of "
+                                          "the host", slots->ordinal, cuda->words_why);
 }
 
 tuttiResult_t tt_slots_enter(const struct tt_slots *slots)
@@ -246,10 +297,8 @@ tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, uint64_t *cap
   const struct held *held = held_of(slots);
   unsigned long long id = 0;
   int status = CU_CAPTURE_NONE;
-  if (held->cuda->words == CUDA_WORDS_FAIL)
-    return tt_fail(tuttiUnhandledCudaError, "memory operations of streams do not work with GPU %d: %s; pass no stream, "
-                                            "or memory of the host", slots->ordinal, held->cuda->words_why);
-  tuttiResult_t result = tt_slots_enter(slots);
+  tuttiResult_t result = tt_slots_usable(slots);
+  if (result == tuttiSuccess) result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
   int code = held->cuda->driver.stream_capture(stream, &status, &id, NULL, NULL, NULL);
   tt_slots_leave(slots);
@@ -368,6 +417,12 @@ tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, uint64_t captu
                    : driver->event_record(held->event, stream);
   held->is_open = code != CU_SUCCESS;
   return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuEventRecord", code);
+}
+
+tuttiResult_t tt_slots_end(struct tt_slots *slots, uint32_t number)
+{
+  tuttiResult_t result = tt_slots_mark(slots, slots->stream, 0); /* first: whoever sees the word finds all over */
+  return result == tuttiSuccess ? word(slots, slots->stream, CU_MEMOP_WRITE_32, slots->over, number) : result;
 }
 
 tuttiResult_t tt_slots_join(struct tt_slots *slots, void *stream, void *other)

@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-#define TT_SLOTS 4 /* of a communicator */
+#define TT_SLOTS 4     /* of a communicator, for CUDA streams */
+#define TT_OWN_SLOTS 2 /* and for calls without a stream */
 
 /* Where a communicator and its GPU meet: pinned memory in the heap, which the other ranks of the host can read, in the
  * CUDA context to which the communicator belongs. Everything here is made with the communicator. */
@@ -16,11 +17,14 @@ struct tt_slots {
   _Atomic uint32_t *turn_ready, *turn_done; /* the same of operations in graphs */
   _Atomic uint32_t *failed;       /* not 0: what waits for done ends with an error of CUDA; NULL: it stays parked */
   void *scalar;                   /* 16 bytes, for the scalar of the operation under way */
-  char *first;                    /* TT_SLOTS slots */
+  char *first;                    /* n slots */
   size_t bytes;                   /* of each */
+  uint32_t n;
   _Atomic uint32_t newest;        /* the largest number of a piece that was given out */
   _Atomic uint32_t newest_turn;   /* of pieces of operations in graphs; 0: there are none */
   int ordinal;                    /* of the GPU */
+  void *stream;                   /* for calls without a stream, whose slots these are; NULL: calls bring theirs */
+  _Atomic uint32_t *over;         /* then: comes to the newest number once the GPU has finished with that call */
 };
 
 /* Makes the slots for the current context; device >= 0: for the primary context of that GPU; beside != NULL: for the
@@ -28,6 +32,9 @@ struct tt_slots {
  * no context; no such GPU. It may wait for streams that earlier communicators left parked. After tt_cuda_join.
  * Errors: tuttiSystemError, tuttiUnhandledCudaError. */
 tuttiResult_t tt_slots_make(struct tt_slots **slots, size_t bytes, int device, const struct tt_slots *beside);
+
+/* Likewise slots for calls without a stream, for the context of others. Errors: as above. */
+tuttiResult_t tt_slots_make_own(struct tt_slots **own, const struct tt_slots *beside);
 
 /* From now on tt_slots_trap lets streams end with an error of CUDA, instead of leaving them parked. Errors:
  * tuttiUnhandledCudaError. */
@@ -43,8 +50,8 @@ void tt_slots_release(struct tt_slots *slots);
 /* An operation has failed: the same, but whatever is released fails, if that was wished. Any thread. */
 void tt_slots_trap(struct tt_slots *slots);
 
-/* 1: memory that only copies of the GPU reach, or about which the driver fails to tell. */
-int tt_slots_is_device(const struct tt_slots *slots, const void *memory);
+/* Errors: tuttiUnhandledCudaError: the GPU's memory operations do not work. */
+tuttiResult_t tt_slots_usable(const struct tt_slots *slots);
 
 /* *capture: the number of the capture by which what the stream is given becomes part of a graph; 0: there is none.
  * Errors: tuttiInvalidUsage: it has failed already; tuttiUnhandledCudaError: it is no stream of this context. */
@@ -72,6 +79,9 @@ tuttiResult_t tt_slots_tell(struct tt_slots *slots, void *stream, uint32_t numbe
 /* Waits until `done` has come to the number. */
 tuttiResult_t tt_slots_await(struct tt_slots *slots, void *stream, uint32_t number);
 tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, uint64_t capture);
+/* For slots of calls without a stream: the call has enqueued all; when the GPU has done it, `over` comes to the number.
+ * It is marked as well. */
+tuttiResult_t tt_slots_end(struct tt_slots *slots, uint32_t number);
 /* In a graph: writes turn_ready and waits for that piece; says that it is taken and waits until that is known. */
 tuttiResult_t tt_slots_turn(struct tt_slots *slots, void *stream, uint32_t number);
 tuttiResult_t tt_slots_taken(struct tt_slots *slots, void *stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A kernel of one thread behind every wait of a stream. If the operation has failed it traps, so that the context fails
  * and the program learns of it from CUDA; else it does nothing. The driver compiles it when it is loaded. */
-#include "cuda/gpu_private.h"
+#include "cuda/cuda_private.h"
 
 static const char text[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The executor: runs the schedule of one rank on any transport and any memory.
+/* The executor: runs the schedule of one rank on any transport, in memory of the host.
  *
  * A *plan* is a schedule made ready: its order is derived and its peers are numbered. It depends on ranks and blocks
  * only and is made once. A *run* binds a plan to one call. A long vector is cut into segments. Each segment runs the
@@ -28,7 +28,7 @@
 #ifndef TT_EXEC_H
 #define TT_EXEC_H
 
-#include "device/device.h"
+#include "reduce/reduction.h"
 #include "sched/sched.h"
 #include "transport/transport.h"
 #include "watch/watch.h"
@@ -154,8 +154,7 @@ struct tt_binding {
                                      OUT, whichever has all of them, has each where `starts` says. NULL: all have
                                      call.count elements */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
-  const struct tt_trigger *trigger; /* NULL: the data are there. Else they are host memory, about which no device is
-                                       asked, and the first piece is open when the run starts */
+  const struct tt_trigger *trigger; /* NULL: the data are there. Else the first piece is open when the run starts */
   struct tt_transfer *transfers; /* collective TT_PAIRS: its messages; the fields above but call are not used */
   int ntransfers;
 };
@@ -181,7 +180,7 @@ struct tt_waiter;
 
 /* Does the same for a caller that may block for a while: a short call runs at once, and *done is set to 1 if it has
  * ended; then there is nothing to poll. If a message is still missing when tt_waiter_pause says that calls are to be
- * compared, tt_run_poll does the rest. A call is short if it moves up to TT_QUICK_BYTES in host memory, concerns one
+ * compared, tt_run_poll does the rest. A call is short if it moves up to TT_QUICK_BYTES, concerns one
  * vector that all ranks share, does nothing but combine, and has links with a quick way to all its peers. Its steps run
  * one after the other, none beside another. */
 tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
@@ -199,8 +198,7 @@ int tt_run_ending(const struct tt_run *run);
 /* Starts all transfers of the binding; the run needs no plan. Transfers with the same peer and direction go in the
  * order of the array; others do not wait for each other. The binding and the buffers must live until tt_run_poll
  * returns anything but tuttiInProgress. Nothing is published: binding->call is always the call of an unfinished
- * transfer, with its peer as root, for tt_watch_compare. Errors: tuttiInvalidUsage for memory that the CPU cannot
- * touch; tuttiSystemError. */
+ * transfer, with its peer as root, for tt_watch_compare. Errors: tuttiSystemError. */
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding);
 
 /* Buffers of an all-to-all whose shares have any lengths. */

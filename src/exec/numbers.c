@@ -63,7 +63,7 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
 }
 
 /* Divides or multiplies the results of the segment, in the type of the call. */
-static tuttiResult_t end_begin(struct tt_run *run, struct lane *lane)
+static tuttiResult_t end_do(const struct tt_run *run, const struct lane *lane)
 {
   const struct tt_call *call = &run->binding->call;
   char *out = lane->out;
@@ -76,22 +76,13 @@ static tuttiResult_t end_begin(struct tt_run *run, struct lane *lane)
     what.redop = TT_PREMUL_SUM;
     tt_reduce_arg_make(&arg, what.redop, tuttiFloat32, 1, call->form >> TT_FORM_AFTER_SHIFT, 0);
   }
-  return run->device->reduce(run->device, &what, &lane->end_ticket);
+  return tt_reduce_run(&what);
 }
 
-enum tried tt_numbers_end(struct tt_run *run, struct lane *lane, tuttiResult_t *result)
+tuttiResult_t tt_numbers_end(struct tt_run *run, struct lane *lane)
 {
-  if (!(run->numbers.divides | run->numbers.multiplies) || !lane->count) return TRIED_FINISHED;
-  if (!lane->ending) {
-    lane->ending = 1;
-    *result = end_begin(run, lane);
-    if (*result != tuttiSuccess) return TRIED_ERROR;
-  }
-  if (!lane->end_ticket) return TRIED_FINISHED;
-  *result = run->device->poll(run->device, lane->end_ticket);
-  if (*result == tuttiInProgress) return TRIED_NOTHING;
-  lane->end_ticket = 0;
-  return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
+  if (!(run->numbers.divides | run->numbers.multiplies) || !lane->count) return tuttiSuccess;
+  return end_do(run, lane);
 }
 
 /* The data of a message were computed before the message began, and by then its sender had taken over the reports that

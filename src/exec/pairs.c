@@ -161,12 +161,6 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 {
   struct pairs *pairs = pairs_get(run);
   if (!pairs || !stripes_ensure(run, binding)) return no_memory(binding->ntransfers);
-  for (int i = 0; i < binding->ntransfers && !binding->trigger; i++) {
-    const struct tt_device *device = tt_device_of(binding->transfers[i].data);
-    if (!device->host)
-      return tt_fail(tuttiInvalidUsage, "send and receive do not take %s memory yet: copy it to host memory first",
-                     device->name);
-  }
   pairs->n = pairs->nused = 0; /* the queues are empty: nothing is started any more after a failure */
   pairs->left[0] = pairs->left[1] = 0;
   for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
@@ -186,8 +180,7 @@ static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
   return tt_watch_fail_here(run->exec->watch, result, stripe->peer, stripe->call.op);
 }
 
-/* Returns the bytes moved, or the error of a link function. Memory that the CPU cannot touch was refused at the
- * start. */
+/* Returns the bytes moved, or the error of a link function. */
 static ssize_t stripe_move(struct stripe *stripe)
 {
   const struct tt_link_ops *ops = stripe->link->ops;

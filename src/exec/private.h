@@ -16,7 +16,7 @@ struct plan_link {
 /* The caller's memory that a step touches, as a source or, OUT, as dst. Bits. */
 enum touch { TOUCHES_IN = 1, TOUCHES_OUT = 2 };
 
-/* Kinds of steps, of which two have a shortcut in host memory. */
+/* Kinds of steps, of which two have a shortcut. */
 enum action { ACTION_GENERAL, ACTION_SEND, ACTION_RECV };
 
 /* Data for running a plan at once (quick.c). The links are those of the plan's communicator. */
@@ -56,8 +56,7 @@ struct cursor {
   char *at;         /* start of dst, or of the span that is sent, if it lies in one piece; else NULL */
   size_t len;       /* bytes of the step in this segment */
   size_t done;      /* of these: written to dst; staged send: sent from earlier fills; shortcut: moved */
-  tt_ticket ticket; /* device work under way, for the next `pending` bytes */
-  size_t pending;
+  size_t staged;    /* staged send: bytes in the bounce buffer */
 };
 
 /* The segment's parts of unequal shares, in elements. One allocation, which begins with `starts`. */
@@ -78,8 +77,6 @@ struct lane {
   char *in, *out;            /* where the segment begins in IN and in OUT, unless shares are unequal */
   size_t in_stride, out_stride; /* bytes from one share to the next there */
   int waits;                 /* 1: its segment is not bound yet, because the piece is not open */
-  int ending;                /* 1: all steps are done, and the division or multiplication of results has begun */
-  tt_ticket end_ticket;
   char *scratch;
   char *bounce;                     /* TT_WINDOW bounce buffers of BOUNCE_BYTES each; NULL: not needed yet */
   struct tt_link **links;           /* per plan link, on this lane */
@@ -108,7 +105,7 @@ struct cut {
   uint32_t ended[TT_PIECES]; /* segments of piece p that are done, at p mod TT_PIECES */
 };
 
-enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
+enum run_state { RUN_IDLE, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
 
 struct pairs; /* pairs.c */
 
@@ -116,7 +113,6 @@ struct pairs; /* pairs.c */
 struct tt_run {
   struct tt_exec *exec;
   const struct tt_plan *plan;
-  const struct tt_device *device;
   enum run_state state;
   const struct tt_binding *binding;
   struct tt_head head;
@@ -138,15 +134,12 @@ struct tt_run {
   struct tt_link *broken;
   char *in_copy; /* copy of IN, if a call in place would overwrite it */
   size_t in_copy_room;
-  const struct tt_device *in_copy_device;
-  tt_ticket in_copy_ticket;
   struct pairs *pairs;
   struct tt_call *pairs_call;   /* in the binding */
   uint64_t suspect_op;          /* the operation that met the broken link */
   int32_t link_room, peer_room; /* entries of links and sent in each lane */
   size_t cut_room;              /* entries of the cuts in each lane that has them */
-  size_t scratch_room;          /* bytes of each lane, on scratch_device */
-  const struct tt_device *scratch_device;
+  size_t scratch_room;          /* bytes of each lane */
   struct lane lanes[TT_MAX_LANES];
 };
 
@@ -278,9 +271,9 @@ static inline tuttiResult_t tt_numbers_bind(struct tt_run *run)
 /* Makes the argument of the kernel that carries out a step. */
 void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg);
 
-/* Ends a segment whose steps are all done: divides or multiplies its results if the call says so. TRIED_FINISHED: it is
- * over. */
-enum tried tt_numbers_end(struct tt_run *run, struct lane *lane, tuttiResult_t *result);
+/* Ends a segment whose steps are all done: divides or multiplies its results if the call says so. Errors:
+ * tuttiInternalError. */
+tuttiResult_t tt_numbers_end(struct tt_run *run, struct lane *lane);
 
 /* Takes over the overflow reports of the messages of finished steps (head + k for each bit k of `steps`), and sets the
  * report in all messages that begin from now on. Used if run->looks. */

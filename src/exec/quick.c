@@ -196,8 +196,7 @@ static int is_plain_call(const struct tt_binding *binding)
 {
   const struct tt_call *call = &binding->call;
   int is_plain = call->redop <= tuttiMin && call->type != tuttiBool;
-  return is_plain && (!call->form || call->form == TT_FORM_BARRIER) && binding->before == 1 &&
-         tt_device_of(binding->in)->host && tt_device_of(binding->out)->host;
+  return is_plain && (!call->form || call->form == TT_FORM_BARRIER) && binding->before == 1;
 }
 
 /* Returns 0 if the call cannot run at once. */
@@ -215,7 +214,7 @@ static int task_make(struct task *task, const struct tt_run *run, const struct t
   task->slot_bytes = ((task->base + (task->more != 0)) * element + 63) & ~(size_t)63;
   if (plan->schedule.nslots) {
     size_t len = (size_t)plan->schedule.nslots * task->slot_bytes;
-    if (run->scratch_room < len || !run->scratch_device->host || !run->lanes[0].scratch) return 0;
+    if (run->scratch_room < len || !run->lanes[0].scratch) return 0;
     task->scratch = run->lanes[0].scratch;
   }
   task->head = (struct tt_head){.word = tt_word_after(tt_call_word(call), run->history), .call = call};

@@ -20,7 +20,7 @@ static void scratch_free(struct tt_run *run)
 {
   for (int s = 0; s < TT_MAX_LANES; s++) {
     struct lane *lane = &run->lanes[s];
-    if (lane->scratch) run->scratch_device->free(run->scratch_device, lane->scratch);
+    tt_free(lane->scratch);
     tt_free(lane->bounce);
     lane->scratch = NULL;
     lane->bounce = NULL;
@@ -30,8 +30,7 @@ static void scratch_free(struct tt_run *run)
 
 static void in_copy_free(struct tt_run *run)
 {
-  if (run->in_copy && run->in_copy_device->host) tt_heap_free(run->in_copy);
-  else if (run->in_copy) run->in_copy_device->free(run->in_copy_device, run->in_copy);
+  if (run->in_copy) tt_heap_free(run->in_copy);
   run->in_copy = NULL;
   run->in_copy_room = 0;
 }
@@ -69,17 +68,15 @@ void tt_run_destroy(struct tt_run *run)
 /* Allocates scratch and bounce buffers. They are kept from run to run and grow only for a larger plan. */
 static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
 {
-  const struct tt_device *device = run->device;
-  if (run->scratch_device != device || run->scratch_room < len) scratch_free(run);
-  run->scratch_device = device;
+  if (run->scratch_room < len) scratch_free(run);
   size_t room = len > run->scratch_room ? len : run->scratch_room; /* the same for all lanes */
   for (int s = 0; s < run->nlanes; s++) {
     struct lane *lane = &run->lanes[s];
-    if (len && !lane->scratch) lane->scratch = device->alloc(device, room);
-    int stages = !device->host || run->numbers.converts;
+    if (len && !lane->scratch) lane->scratch = tt_alloc(1, room);
+    int stages = run->numbers.converts;
     if (stages && !lane->bounce) lane->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
     if ((len && !lane->scratch) || (stages && !lane->bounce))
-      return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
+      return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch", len);
   }
   run->scratch_room = room;
   return tuttiSuccess;
@@ -133,7 +130,6 @@ static int lane_bind(struct tt_run *run, struct lane *lane)
   if (lane->segment >= run->nsegments) return 0;
   lane->head = 0;
   lane->active = lane->finished = 0;
-  lane->ending = 0;
   if (run->binding->shares) {
     lane->waits = !tt_shares_cut(run, lane);
     return 1;
@@ -149,42 +145,22 @@ static int lane_bind(struct tt_run *run, struct lane *lane)
   return 1;
 }
 
-static const struct tt_device *device_of_call(const struct tt_binding *binding)
+/* Copies IN aside: an all-to-all in place would overwrite data that is still to be sent. To memory that ranks of this
+ * host read where it lies, so that the shares are copied no more often than out of place. */
+static tuttiResult_t in_copy_make(struct tt_run *run)
 {
-  if (binding->trigger) return &tt_host_device;
-  if (!binding->in) return tt_device_of(binding->out);
-  const struct tt_device *device = tt_device_of(binding->in);
-  return device->host && binding->out ? tt_device_of(binding->out) : device;
-}
-
-/* In host memory that ranks of this host read where it lies, so that the shares are copied no more often than out of
- * place. */
-static void in_copy_alloc(struct tt_run *run, size_t len)
-{
-  const struct tt_device *device = run->device;
-  void *made = NULL;
-  if (!device->host) made = device->alloc(device, len);
-  else if (tt_heap_alloc(&made, len) != tuttiSuccess) made = NULL;
-  run->in_copy = made;
-  run->in_copy_device = device;
-  run->in_copy_room = made ? len : 0;
-}
-
-/* Starts to copy IN aside: an all-to-all in place would overwrite data that is still to be sent. */
-static tuttiResult_t in_copy_start(struct tt_run *run)
-{
-  const struct tt_device *device = run->device;
   size_t len = run->share_bytes * (size_t)run->plan->nshares;
-  if (run->in_copy_device != device || run->in_copy_room < len) in_copy_free(run);
-  if (!run->in_copy) in_copy_alloc(run, len);
-  if (!run->in_copy)
-    return tt_fail(tuttiSystemError,
-                   "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
-                   "recvbuff",
-                   len, device->name);
-  run->in = run->in_copy;
-  run->state = RUN_COPYING;
-  return device->copy(device, run->in_copy, run->binding->in, len, &run->in_copy_ticket);
+  void *made = run->in_copy;
+  if (run->in_copy_room < len) {
+    in_copy_free(run);
+    if (tt_heap_alloc(&made, len) != tuttiSuccess)
+      return tt_fail(tuttiSystemError, "out of memory: %zu bytes for an all-to-all in place: pass another recvbuff",
+                     len);
+    run->in_copy_room = len;
+  }
+  run->in = run->in_copy = made;
+  memcpy(made, run->binding->in, len);
+  return tuttiSuccess;
 }
 
 /* Returns the elements of the longest share. */
@@ -226,7 +202,6 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   tuttiResult_t result = tt_numbers_bind(run);
   if (result != tuttiSuccess) return result;
   run->in = binding->in;
-  run->device = device_of_call(binding);
   run->broken = NULL;
   result = cut_segments(run);
   if (result != tuttiSuccess) return result;
@@ -244,7 +219,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   if (!known) run->opened = 0;
   run->state = run->nlanes <= run->opened ? RUN_MOVING : RUN_OPENING;
   int spoils = tt_kinds[binding->call.collective].is_apart && binding->in == binding->out && run->nsegments;
-  if (spoils && !(binding->trigger && binding->trigger->slots)) result = in_copy_start(run);
+  if (spoils && !(binding->trigger && binding->trigger->slots)) result = in_copy_make(run);
   if (result != tuttiSuccess) return result;
   for (int s = 0; s < run->nlanes; s++) {
     run->lanes[s].segment = (size_t)s;
@@ -353,9 +328,8 @@ static enum tried lane_move(struct tt_run *run, struct lane *lane, tuttiResult_t
     if (lane->finished == before && lane->active) return all;
     if (run->looks) tt_numbers_report(run, lane, lane->finished & ~before);
     if (head_advance(run, lane)) {
-      enum tried ended = tt_numbers_end(run, lane, result);
-      if (ended == TRIED_NOTHING) return all;
-      if (ended == TRIED_ERROR) return ended;
+      *result = tt_numbers_end(run, lane);
+      if (*result != tuttiSuccess) return TRIED_ERROR;
       if (run->binding->trigger) tt_pieces_end(run, lane->segment);
       lane->segment += (size_t)run->nlanes;
       if (!lane_bind(run, lane)) return TRIED_FINISHED;
@@ -392,19 +366,6 @@ static tuttiResult_t lanes_move(struct tt_run *run, int *moved)
   return tuttiSuccess;
 }
 
-static tuttiResult_t in_copy_poll(struct tt_run *run, int *moved)
-{
-  tuttiResult_t result = tuttiSuccess;
-  if (run->in_copy_ticket) result = run->device->poll(run->device, run->in_copy_ticket);
-  if (result == tuttiInProgress) return result;
-  run->in_copy_ticket = 0;
-  if (result != tuttiSuccess)
-    return tt_watch_fail_here(run->exec->watch, result, -1, run->binding->call.op);
-  run->state = run->nlanes <= run->opened ? RUN_MOVING : RUN_OPENING;
-  *moved = 1;
-  return tuttiInProgress;
-}
-
 /* Goes on as far as it can; *moved is set to 1 if anything went on. */
 static tuttiResult_t poll_once(struct tt_run *run, int *moved)
 {
@@ -415,7 +376,6 @@ static tuttiResult_t poll_once(struct tt_run *run, int *moved)
   }
   switch (run->state) {
   case RUN_PAIRS: return tt_pairs_poll(run, moved);
-  case RUN_COPYING: return in_copy_poll(run, moved);
   case RUN_OPENING: {
     tuttiResult_t result = links_open(run);
     if (result != tuttiSuccess) return result;

@@ -57,7 +57,7 @@ enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *m
 {
   struct pollset pollset = {.polls = {{.fd = wake, .events = POLLIN}}, .n = wake >= 0};
   struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-  if (run->state == RUN_MOVING && run->device->host) add_of_plan(&pollset, run);
+  if (run->state == RUN_MOVING) add_of_plan(&pollset, run);
   else if (run->state == RUN_PAIRS) add_of_pairs(&pollset, run);
   else if (run->state != RUN_IDLE) return TT_SLEPT_NOT;
   if (messages) add_of_messages(&pollset, messages);

@@ -69,8 +69,7 @@ void tt_step_begin(struct tt_run *run, struct lane *lane, int32_t index, size_t 
   }
   cursor->len = run->head.len = bytes;
   run->head.same = step->nto > 1 ? ++run->exec->same : 0;
-  cursor->done = cursor->pending = 0;
-  cursor->ticket = 0;
+  cursor->done = cursor->staged = 0;
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
     if (plan->source_link[k] < 0) continue;
     struct tt_link *link = lane->links[plan->source_link[k]];
@@ -115,69 +114,52 @@ static size_t sent_to_all(const struct lane *lane, const struct tt_step *step, s
   return len;
 }
 
-/* Polls the device work of a step: 1 when it is done (or there was none), 0 if not yet, -1 on error. */
-static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t *result)
-{
-  if (!cursor->ticket) return 1;
-  tuttiResult_t polled = run->device->poll(run->device, cursor->ticket);
-  if (polled == tuttiInProgress) return 0;
-  cursor->ticket = 0;
-  if (polled == tuttiSuccess) return 1;
-  *result = polled;
-  return -1;
-}
-
-/* Appends the next piece of the span that is sent to the bounce buffer, converted if necessary. */
+/* Appends the next piece of the span that is sent to the bounce buffer, converted. */
 static tuttiResult_t stage(struct tt_run *run, struct lane *lane, int32_t index, char *bounce)
 {
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
-  size_t staged = cursor->done + cursor->pending, n = cursor->len - staged;
-  if (n > BOUNCE_BYTES - cursor->pending) n = BOUNCE_BYTES - cursor->pending;
+  size_t at = cursor->done + cursor->staged, n = cursor->len - at;
+  if (n > BOUNCE_BYTES - cursor->staged) n = BOUNCE_BYTES - cursor->staged;
   const struct tt_operand from = run->plan->schedule.operands[run->plan->schedule.steps[index].src];
-  const void *data = tt_span_look(run, lane, from, staged, &n);
-  char *to = bounce + cursor->pending;
-  cursor->pending += n;
-  if (moves_bytes(run, index)) return run->device->copy(run->device, to, data, n, &cursor->ticket);
+  const void *data = tt_span_look(run, lane, from, at, &n);
   struct tt_reduce_arg arg;
   tt_numbers_arg(run, index, &arg);
-  const struct tt_reduction what = {run->numbers.redop, run->numbers.type, to,  &data, 1,
+  const struct tt_reduction what = {run->numbers.redop, run->numbers.type, bounce + cursor->staged, &data, 1,
                                     n / run->element,   &arg,              run->looks};
-  return run->device->reduce(run->device, &what, &cursor->ticket);
+  cursor->staged += n;
+  return tt_reduce_run(&what);
 }
 
 /* Fills the bounce buffer, piece by piece, because a link may take nothing before it is offered more than a small
- * piece. Returns as ticket_done. */
-static int stage_all(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
+ * piece. */
+static tuttiResult_t stage_all(struct tt_run *run, struct lane *lane, int32_t index)
 {
-  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
+  const struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   char *bounce = lane->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
-  for (;;) {
-    int done = ticket_done(run, cursor, result);
-    if (done <= 0) return done;
-    if (cursor->pending == BOUNCE_BYTES || cursor->done + cursor->pending == cursor->len) return 1;
-    *result = stage(run, lane, index, bounce);
-    if (*result != tuttiSuccess) return -1;
-  }
+  tuttiResult_t result = tuttiSuccess;
+  while (result == tuttiSuccess && cursor->staged < BOUNCE_BYTES && cursor->done + cursor->staged < cursor->len)
+    result = stage(run, lane, index, bounce);
+  return result;
 }
 
 /* Sends through the bounce buffer a span that must not be sent as it lies. cursor->done: bytes sent from earlier fills
- * of the buffer; cursor->pending: bytes of this fill, staged or on the way to the buffer. */
+ * of the buffer; cursor->staged: bytes of this fill. */
 static enum tried send_staged(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   const char *bounce = lane->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
   enum tried tried = TRIED_NOTHING;
-  if (sent_to_all(lane, step, cursor->len) == cursor->done + cursor->pending) { /* there is room for the next fill */
-    cursor->done += cursor->pending;
-    cursor->pending = 0;
+  if (sent_to_all(lane, step, cursor->len) == cursor->done + cursor->staged) { /* there is room for the next fill */
+    cursor->done += cursor->staged;
+    cursor->staged = 0;
   }
-  int ready = stage_all(run, lane, index, result);
-  if (ready <= 0) return ready < 0 ? TRIED_ERROR : TRIED_NOTHING;
+  *result = stage_all(run, lane, index);
+  if (*result != tuttiSuccess) return TRIED_ERROR;
   for (int32_t k = step->to; k < step->to + step->nto; k++) {
     size_t at = lane->sent[k] - cursor->done;
-    if (at == cursor->pending) continue;
-    enum tried one = hand_over(run, lane, k, bounce + at, cursor->pending - at, result);
+    if (at == cursor->staged) continue;
+    enum tried one = hand_over(run, lane, k, bounce + at, cursor->staged - at, result);
     if (one == TRIED_ERROR) return one;
     if (one == TRIED_MOVED) tried = one;
   }
@@ -222,7 +204,7 @@ static enum tried send_plain(struct tt_run *run, struct lane *lane, int32_t inde
   return sent_to_all(lane, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
 }
 
-/* Moves a step by its shortcut: one link, host memory. */
+/* Moves a step by its shortcut: one link. */
 static enum tried move_bytes(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
@@ -276,15 +258,15 @@ static struct tt_link *sources_consume(struct tt_run *run, struct lane *lane, co
   return NULL;
 }
 
-/* Starts to combine the next cursor->pending bytes. */
-static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const void **sources, struct cursor *cursor)
+/* Combines the next n bytes. */
+static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const void **sources, size_t n)
 {
-  const struct tt_device *device = run->device;
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  size_t n = cursor->pending;
   const int computes = run->numbers.computes;
-  if (step->nsrc == 1 && !(computes && computes & run->plan->steps[index].touches))
-    return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
+  if (step->nsrc == 1 && !(computes && computes & run->plan->steps[index].touches)) {
+    if (dst != sources[0]) memcpy(dst, sources[0], n);
+    return tuttiSuccess;
+  }
   struct tt_reduction what = {run->numbers.redop, run->numbers.type, dst, sources, step->nsrc,
                               n / run->element,   NULL,              run->looks};
   struct tt_reduce_arg arg;
@@ -292,7 +274,7 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
     tt_numbers_arg(run, index, &arg);
     what.arg = &arg;
   }
-  return device->reduce(device, &what, &cursor->ticket);
+  return tt_reduce_run(&what);
 }
 
 /* Moves one piece of a step with a dst, from its sources to dst. */
@@ -300,29 +282,23 @@ static enum tried fill(struct tt_run *run, struct lane *lane, int32_t index, tut
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
-  if (!cursor->pending) {
-    const void *sources[TT_MAX_SOURCES];
-    char *dst;
-    ssize_t n = sources_look(run, lane, index, sources, &dst);
-    if (n < 0) return link_failed(run, run->broken, n, result);
-    if (n == 0) return TRIED_NOTHING;
-    cursor->pending = (size_t)n;
-    *result = combine(run, index, dst, sources, cursor);
-    if (*result != tuttiSuccess) return TRIED_ERROR;
-  }
-  int done = ticket_done(run, cursor, result);
-  if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
-  struct tt_link *broken = sources_consume(run, lane, step, cursor->pending);
+  const void *sources[TT_MAX_SOURCES];
+  char *dst;
+  ssize_t n = sources_look(run, lane, index, sources, &dst);
+  if (n < 0) return link_failed(run, run->broken, n, result);
+  if (n == 0) return TRIED_NOTHING;
+  *result = combine(run, index, dst, sources, (size_t)n);
+  if (*result != tuttiSuccess) return TRIED_ERROR;
+  struct tt_link *broken = sources_consume(run, lane, step, (size_t)n);
   if (broken) return link_failed(run, broken, TT_LINK_BROKEN, result);
-  cursor->done += cursor->pending;
-  cursor->pending = 0;
+  cursor->done += (size_t)n;
   return TRIED_MOVED;
 }
 
 enum tried tt_step_move(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
-  int as_it_lies = run->device->host && moves_bytes(run, index);
+  int as_it_lies = moves_bytes(run, index);
   if (as_it_lies && cursor->at && run->plan->steps[index].action != ACTION_GENERAL)
     return move_bytes(run, lane, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];

@@ -24,7 +24,6 @@ static int lies_together(const struct tuttiFusion *fusion, int32_t m, int then)
     uintptr_t its_send = (uintptr_t)from + skip;
     uintptr_t its_recv = (uintptr_t)(then ? last->last_recv : gradient->recv) + skip;
     if (part->count == 0) continue;
-    if (message->nparts > 1 && !tt_device_of(from)->host) return 0;
     if (then && !from) return 1;
     if (send == 0 && recv == 0) send = its_send, recv = its_recv;
     if (its_send != send || its_recv != recv) return 0;
@@ -124,7 +123,7 @@ static void room_force(const struct config *config, struct engine *engine, int32
 {
   engine->looks++;
   engine->ring.forced = forced;
-  if (engine->copying.ticket || room_give(config, engine, forced)) return;
+  if (room_give(config, engine, forced)) return;
   engine->copying.in = NULL;
   for (int32_t m = 0; m < engine->used->nmessages; m++)
     if (engine->messages[m].has_room && engine->messages[m].state == TO_SEND) room_drop(engine, m);
@@ -147,8 +146,7 @@ tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequen
   struct message_progress *progress = &engine->messages[m];
   struct spare *spare = &engine->ring.spares[what->channel];
   size_t bytes = room_bytes(engine, m);
-  if (progress->has_room || engine->ring.forced != m || engine->copying.ticket || spare_is_used(engine, spare))
-    return tuttiSuccess;
+  if (progress->has_room || engine->ring.forced != m || spare_is_used(engine, spare)) return tuttiSuccess;
   if (spare->bytes < bytes) {
     tt_free(spare->memory);
     *spare = (struct spare){.memory = tt_alloc(1, bytes), .bytes = bytes};
@@ -180,19 +178,14 @@ static char *room_at(const struct tuttiFusion *fusion, int32_t m)
                             : fusion->config.buffer + progress->at;
 }
 
-/* The message was given the spare room of another channel than the one that it is on since the last round. 1: it still
- * has it, as a copy is under way. */
-static int spare_is_wrong(struct engine *engine, int32_t m, int channel)
+/* Drops the spare room of another channel than the one that the message is on since the last round. */
+static void wrong_spare_drop(struct engine *engine, int32_t m, int channel)
 {
   const struct message_progress *progress = &engine->messages[m];
   struct copying *copying = &engine->copying;
-  if (!progress->has_room || !progress->is_spare || progress->channel == channel) return 0;
-  if (copying->in && copying->message == m) {
-    if (copying->ticket) return 1;
-    copying->in = NULL;
-  }
+  if (!progress->has_room || !progress->is_spare || progress->channel == channel) return;
+  if (copying->in && copying->message == m) copying->in = NULL;
   room_drop(engine, m);
-  return 0;
 }
 
 int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *what, const void **in, void **out)
@@ -202,7 +195,7 @@ int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *
   const struct message *message = &plan->messages[m];
   const struct message_progress *progress = &fusion->engine.messages[m];
   const struct part *part = &plan->parts[message->first_part], *last = part + message->nparts - 1;
-  if (spare_is_wrong(&fusion->engine, m, what->channel)) return 0;
+  wrong_spare_drop(&fusion->engine, m, what->channel);
   if (progress->has_room) {
     if (progress->parts_in < message->nparts) return 0;
     *in = *out = room_at(fusion, m);
@@ -234,7 +227,7 @@ static char *part_place(const struct tuttiFusion *fusion, int32_t m, const struc
 }
 
 /* Copies from or to a tensor's part at most one piece from `done` on, which moves. */
-static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *part, int out, tuttiResult_t *result)
+static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *part, int out)
 {
   const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
   struct copying *copying = &fusion->engine.copying;
@@ -243,15 +236,9 @@ static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *
   char *place = part_place(fusion, m, part);
   const char *from = out ? place : (const char *)gradient->send + skip;
   char *to = out ? (char *)gradient->recv + skip : place;
-  copying->device = all ? tt_device_of(out ? to : from) : &tt_host_device;
-  if (copying->device->host) {
-    size_t left = all - copying->done, piece = left < PIECE ? left : PIECE;
-    if (piece) memcpy(to + copying->done, from + copying->done, piece);
-    copying->done += piece;
-    return;
-  }
-  *result = copying->device->copy(copying->device, to, from, all, &copying->ticket);
-  copying->done = all;
+  size_t left = all - copying->done, piece = left < PIECE ? left : PIECE;
+  if (piece) memcpy(to + copying->done, from + copying->done, piece);
+  copying->done += piece;
 }
 
 static int part_is_done(const struct tuttiFusion *fusion, const struct part *part)
@@ -296,7 +283,7 @@ static const struct part *part_to_copy(struct engine *engine, const struct gradi
   return part;
 }
 
-static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)
+static int copy_in(struct tuttiFusion *fusion)
 {
   struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
@@ -309,8 +296,8 @@ static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)
     if (!copying->in) return 0;
   }
   const struct part *part = copying->in;
-  if (!part_is_done(fusion, part) || part->count == 0) part_copy(fusion, copying->message, part, 0, result);
-  if (!part_is_done(fusion, part) || copying->ticket) return 1;
+  if (!part_is_done(fusion, part)) part_copy(fusion, copying->message, part, 0);
+  if (!part_is_done(fusion, part)) return 1;
   part_remember(fusion, part);
   engine->is_in[part - engine->used->parts] = 1;
   engine->messages[copying->message].parts_in++;
@@ -337,7 +324,7 @@ void tt_fusion_tensor_finish(struct tuttiFusion *fusion, int tensor)
 }
 
 /* Adds a piece of the part to the tensor's norm, from where the sum lies. 1: all of it is added. */
-static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *part, tuttiResult_t *result)
+static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *part)
 {
   const struct tensor *tensor = &fusion->config.tensors[part->tensor];
   const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
@@ -349,18 +336,6 @@ static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *pa
                                                 : (const char *)gradient->recv + (size_t)part->first * element;
   at += copying->added;
   if (!piece) return 1;
-  if (!tt_device_of(at)->host) {
-    if (!copying->is_fetched) {
-      if (!engine->fetched) engine->fetched = tt_alloc(1, PIECE);
-      copying->device = tt_device_of(at);
-      copying->is_fetched = 1;
-      *result = engine->fetched ? copying->device->copy(copying->device, engine->fetched, at, piece, &copying->ticket)
-                                : tt_fail(tuttiSystemError, "out of memory for a norm");
-      if (*result != tuttiSuccess || copying->ticket) return 0;
-    }
-    at = engine->fetched;
-    copying->is_fetched = 0;
-  }
   tt_norm_add(&engine->tensors[part->tensor].norm, tensor->type, at, part->first + copying->added / element,
               piece / element);
   copying->added += piece;
@@ -388,7 +363,7 @@ static int32_t message_out(const struct tuttiFusion *fusion)
 }
 
 /* Goes on with a message that has come. */
-static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
+static int copy_out(struct tuttiFusion *fusion)
 {
   struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
@@ -399,10 +374,10 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
   const struct part *part = &engine->used->parts[message->first_part + engine->out_part];
   if (copying->out != part) *copying = (struct copying){.out = part};
   if (progress->has_room && !part_is_done(fusion, part)) {
-    part_copy(fusion, m, part, 1, result);
-    if (*result != tuttiSuccess || copying->ticket || !part_is_done(fusion, part)) return 1;
+    part_copy(fusion, m, part, 1);
+    if (!part_is_done(fusion, part)) return 1;
   }
-  if (fusion->config.norms && !norm_add(fusion, m, part, result)) return 1;
+  if (fusion->config.norms && !norm_add(fusion, m, part)) return 1;
   copying->out = NULL;
   engine->tensors[part->tensor].added += part->count;
   part_remember(fusion, part);
@@ -420,20 +395,13 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
 }
 
 /* One copy is under way at a time, and what is begun is ended first. */
-int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result)
+int tt_fusion_copy(struct tuttiFusion *fusion)
 {
   const struct engine *engine = &fusion->engine;
-  struct copying *copying = &fusion->engine.copying;
-  if (copying->ticket) {
-    tuttiResult_t polled = copying->device->poll(copying->device, copying->ticket);
-    if (polled == tuttiInProgress) return 0;
-    copying->ticket = 0;
-    *result = polled;
-    if (polled != tuttiSuccess) return 1;
-  }
-  if (copying->in) return copy_in(fusion, result);
-  if (copying->out) return copy_out(fusion, result);
+  const struct copying *copying = &engine->copying;
+  if (copying->in) return copy_in(fusion);
+  if (copying->out) return copy_out(fusion);
   int idle = engine->nbegun == engine->back; /* nothing is under way, or to come out: the links wait for the next */
-  if (!idle && copy_out(fusion, result)) return 1;
-  return copy_in(fusion, result);
+  if (!idle && copy_out(fusion)) return 1;
+  return copy_in(fusion);
 }

@@ -236,6 +236,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   fusion->shared.scale = (struct scale){1, 1, asked->rate};
   fusion->shared.planned.bound_us = -1;
   tuttiResult_t result = config_set(config, tt_comm_facts(comm), tensors, asked);
+  tt_fusion_shadows_place(fusion);
   if (result == tuttiSuccess) result = channel_first(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
   if (result == tuttiSuccess) result = channels_make(config, comm);
@@ -258,7 +259,6 @@ static void fusion_free(struct tuttiFusion *fusion)
   tt_fusion_coding_free(fusion);
   tt_fusion_rounds_free(engine);
   tt_fusion_spares_free(&engine->ring);
-  tt_free(engine->fetched);
   tt_free(engine->tensors);
   tt_free(engine->known.facts);
   tt_free(shared->gradients);
@@ -270,6 +270,8 @@ static void fusion_free(struct tuttiFusion *fusion)
   pthread_cond_destroy(&shared->done);
   pthread_cond_destroy(&shared->wake);
   pthread_mutex_destroy(&shared->mutex);
+  pthread_mutex_destroy(&fusion->shadows.mutex);
+  if (fusion->shadows.memory) tt_user_free(fusion->shadows.memory);
   if (config->buffer) tt_user_free(config->buffer);
   tt_free(fusion);
 }
@@ -282,6 +284,7 @@ tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm,
   fusion->config.n = ntensors;
   fusion->config.tensors = (struct tensor *)(fusion + 1);
   locks_init(&fusion->shared);
+  pthread_mutex_init(&fusion->shadows.mutex, NULL);
   tuttiResult_t result = fusion_fill(fusion, comm, tensors, asked);
   fusion->magic = TT_FUSION_MAGIC;
   if (result == tuttiSuccess) {

@@ -6,26 +6,9 @@
 #include "fusion/private.h"
 #include "planner/flight.h"
 
-#define HANGS_NS 5000000000 /* a copy takes milliseconds */
 #define IDLE_NS 20000000 /* interval of looks for failures of other ranks */
 
 /* ---- failing ---- */
-
-/* Waits for the copy under way, which may write to a caller's buffer, but not for a device that hangs. */
-static void copy_end(struct copying *copying)
-{
-  const struct tt_device *device = copying->device;
-  uint64_t until_ns = tt_now_ns() + HANGS_NS;
-  while (copying->ticket && device->poll(device, copying->ticket) == tuttiInProgress) {
-    if (tt_now_ns() > until_ns) {
-      tt_log(TT_LOG_WARN, "a device has not ended a copy for %d s: nobody waits for it any more, but it may still "
-             "write to a tensor of the fusion", (int)(HANGS_NS / 1000000000));
-      break;
-    }
-    sched_yield();
-  }
-  copying->ticket = 0;
-}
 
 /* Ends all operations under way, on all channels and ranks, before any caller learns of the failure: then buffers are
  * the caller's. */
@@ -47,7 +30,6 @@ void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result)
     if (op) tt_op_end(op);
     progress->op = NULL;
   }
-  copy_end(&engine->copying);
   pthread_mutex_lock(&shared->mutex);
   if (shared->failed == tuttiSuccess) {
     shared->failed = result;
@@ -443,7 +425,7 @@ static tuttiResult_t pause(struct tuttiFusion *fusion, int *look)
   for (int32_t k = engine->back; k < engine->nbegun; k++)
     under_way |= engine->messages[engine->begun[k]].state == UNDER_WAY;
   tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fusion->config);
-  if (under_way || engine->copying.ticket || engine->seen.nstreams || !tt_fusion_order_rests(fusion)) {
+  if (under_way || engine->seen.nstreams || !tt_fusion_order_rests(fusion)) {
     *look = tt_waiter_pause(&engine->waiter, 0);
     if (*look && fusion->config.frames) tt_comm_round_look(fusion->config.frames, engine->waiter.since_ns);
     return result;
@@ -469,7 +451,7 @@ void *tt_fusion_main(void *context)
       moved = 1;
       tt_fusion_users_look(fusion, &result);
     }
-    if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion, &result);
+    if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion);
     if (result == tuttiSuccess) moved |= tt_fusion_order_move(fusion, !moved, looks, &result);
     if (result == tuttiSuccess && engine->back == engine->used->nmessages && tt_fusion_order_rests(fusion)) {
       result = step_finish(fusion);

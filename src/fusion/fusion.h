@@ -44,6 +44,7 @@ struct tt_pushed {
   size_t count;
   int type;
   struct tuttiStream *stream;
+  void *gpu; /* where the sum goes in the end, if recv only stands for it; else NULL */
 };
 
 tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int tensor, const struct tt_pushed *pushed);

@@ -10,6 +10,7 @@
 #include "fusion/fusion.h"
 #include "fusion/sequence_private.h"
 #include "fusion/round_private.h"
+#include "fusion/shadow_private.h"
 #include "fusion/trial_private.h"
 #include "planner/plan.h"
 #include "reduce/norm.h"
@@ -29,6 +30,7 @@ struct tensor {
   int type;
   int element;      /* bytes of one element */
   char name[NAME_BYTES];
+  size_t shadow;    /* where that is among those of all tensors */
   uint32_t row;     /* elements of a row of its matrix; 0: not told */
   int is_exempt;    /* its update has neither decay nor lambda */
   /* These follow from the codec; the engine changes them between steps, while nothing is pushed. */
@@ -117,6 +119,7 @@ struct gradient {
                                     has seen the step here, reads them without the mutex */
   const void *send;
   void *recv;
+  void *gpu;                     /* as in tt_pushed; NULL again once the sum is there */
   struct tuttiStream *stream;    /* the push counts when this stream has come to stream_mark; NULL: at once */
   uint64_t stream_mark;
   uint64_t push_ns, wait_ns, waited_ns; /* of this step: push (or stream at its mark), first wait, end of the wait */
@@ -269,13 +272,10 @@ struct ring {
 
 /* The copy under way, one at a time: of a part into the buffer, or out of it and into the norm. */
 struct copying {
-  const struct tt_device *device;
-  tt_ticket ticket;         /* 0: nothing is under way */
   const struct part *in;    /* NULL: none */
   int32_t message;          /* its */
   const struct part *out;   /* NULL: none */
   size_t done, added;       /* bytes: copied; in the norm */
-  int is_fetched;           /* the next piece for the norm is in host memory */
 };
 
 /* The progress of users when the engine looked last. */
@@ -318,7 +318,6 @@ struct engine {
   int out_part;          /* of it */
   struct ring ring;
   struct copying copying;
-  void *fetched;         /* a piece of a device's memory */
   uint64_t looks, looked; /* counts what may let something be copied in; when there was nothing */
   uint64_t copied;       /* bytes, in this step */
   struct seen seen;
@@ -364,6 +363,7 @@ struct tuttiFusion {
   struct shared shared;
   struct engine engine;
   struct coding coding;
+  struct shadows shadows;
   struct served *served; /* NULL: no server */
   pthread_t thread; /* the engine's */
   int has_thread;
@@ -470,7 +470,7 @@ void tt_fusion_range_take(const struct config *config, struct shared *shared, in
 /* ---- copies.c: the fusion buffer ---- */
 
 /* One piece of copying, the most urgent there is. 1: something was done. */
-int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
+int tt_fusion_copy(struct tuttiFusion *fusion);
 
 /* Finds the places from which the message, the next one of its channel, is sent and to which it is received. 0: it is
  * not all there yet. */

@@ -33,23 +33,6 @@ static int not_pushed(const struct shared *shared)
 
 /* ---- pushing ---- */
 
-/* Not all that is done in host memory is done in others. */
-static tuttiResult_t device_check(const struct config *config, int index, const struct tt_pushed *pushed)
-{
-  const struct tensor *tensor = &config->tensors[index];
-  const struct tt_device *device = tt_device_of(pushed->send);
-  if (device->host) device = tt_device_of(pushed->recv);
-  if (!device->host && tensor->has_codec)
-    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but travels by a codec: the CPU encodes, "
-                   "push host memory, or raise codec_least", index, tensor->name, device->name);
-  if (!device->host && config->rule.planes)
-    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but its owners update weights by the CPU: "
-                   "push host memory", index, tensor->name, device->name);
-  if (tt_device_combines(device, config->redop, tensor->type)) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, which has no sums of %s: push host memory",
-                 index, tensor->name, device->name, tt_type_name(tensor->type));
-}
-
 static tuttiResult_t push_check(const struct config *config, int index, const struct tt_pushed *pushed)
 {
   const struct tensor *tensor = &config->tensors[index];
@@ -66,10 +49,6 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
     return tt_fail(tuttiInvalidArgument, "sendbuff %p or recvbuff %p of tensor %d (%s) is no multiple of %d: codecs "
                    "and updates take aligned floats", pushed->send, pushed->recv, index, tensor->name,
                    tensor->element);
-  if (tensor->is_coded || tensor->type > tuttiFloat8e5m2) {
-    tuttiResult_t result = device_check(config, index, pushed);
-    if (result != tuttiSuccess) return result;
-  }
   uintptr_t send = (uintptr_t)pushed->send, recv = (uintptr_t)pushed->recv;
   if (send != recv && send < recv + tensor->bytes && recv < send + tensor->bytes)
     return tt_fail(tuttiInvalidArgument, "recvbuff %p overlaps sendbuff %p of tensor %d (%s, %zu bytes): pass the same "
@@ -129,10 +108,10 @@ static void push(struct tuttiFusion *fusion, int index, const struct tt_pushed *
 {
   struct shared *shared = &fusion->shared;
   struct gradient *gradient = &shared->gradients[index];
-  tt_fusion_range_take(&fusion->config, shared, index, pushed);
   gradient->pushed = shared->step;
   gradient->send = pushed->send;
   gradient->recv = pushed->recv;
+  gradient->gpu = pushed->gpu;
   gradient->wait_ns = 0;
   shared->npushed++;
   if (!pushed->stream) {
@@ -154,18 +133,35 @@ static tuttiResult_t weights_check(const struct tuttiFusion *fusion, int index)
                  "tuttiFusionState (plane 0), the same on all ranks", index, fusion->config.tensors[index].name);
 }
 
-tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
+/* Under the mutex. */
+static tuttiResult_t push_may(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
 {
   const struct config *config = &fusion->config;
   struct shared *shared = &fusion->shared;
-  tuttiResult_t result = push_check(config, index, pushed);
-  if (result != tuttiSuccess) return result;
-  pthread_mutex_lock(&shared->mutex);
-  result = first_error(shared);
+  tuttiResult_t result = first_error(shared);
   if (result == tuttiSuccess) result = tt_fusion_range_check(config, shared, index, pushed);
   if (result == tuttiSuccess) result = weights_check(fusion, index);
-  if (result == tuttiSuccess) result = push_begin(config, shared, index);
-  if (result == tuttiSuccess) push(fusion, index, pushed);
+  return result == tuttiSuccess ? push_begin(config, shared, index) : result;
+}
+
+tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
+{
+  struct shared *shared = &fusion->shared;
+  struct tt_pushed placed = *pushed;
+  tuttiResult_t result = push_check(&fusion->config, index, pushed);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  result = push_may(fusion, index, pushed);
+  if (result == tuttiSuccess && __builtin_expect(atomic_load(&tt_process.cuda) != NULL, 0)) {
+    pthread_mutex_unlock(&shared->mutex);
+    result = tt_fusion_shadow_in(fusion, index, &placed);
+    pthread_mutex_lock(&shared->mutex);
+    if (result == tuttiSuccess) result = push_may(fusion, index, pushed);
+  }
+  if (result == tuttiSuccess) {
+    tt_fusion_range_take(&fusion->config, shared, index, pushed);
+    push(fusion, index, &placed);
+  }
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }
@@ -300,8 +296,10 @@ static tuttiResult_t wait_check(const struct config *config, const struct shared
                  config->tensors[index].name);
 }
 
-static tuttiResult_t wait_one(const struct config *config, struct shared *shared, int index, int blocks)
+static tuttiResult_t wait_one(struct tuttiFusion *fusion, int index, int blocks)
 {
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
   const struct gradient *gradient = &shared->gradients[index];
   uint64_t began_ns, step = gradient->pushed;
   tuttiResult_t result = first_error(shared);
@@ -309,6 +307,7 @@ static tuttiResult_t wait_one(const struct config *config, struct shared *shared
   if (result != tuttiSuccess || gradient->waited == gradient->pushed) return result;
   if (!blocks && gradient->done < gradient->pushed) return tuttiInProgress;
   result = await(config, shared, index, &began_ns);
+  if (result == tuttiSuccess) result = tt_fusion_shadow_out(fusion, index, step);
   if (result != tuttiSuccess) return result;
   uint64_t now_ns = tt_now_ns();
   if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
@@ -320,7 +319,7 @@ static tuttiResult_t wait_one(const struct config *config, struct shared *shared
 tuttiResult_t tt_fusion_wait(struct tuttiFusion *fusion, int index, int blocks)
 {
   pthread_mutex_lock(&fusion->shared.mutex);
-  tuttiResult_t result = wait_one(&fusion->config, &fusion->shared, index, blocks);
+  tuttiResult_t result = wait_one(fusion, index, blocks);
   pthread_mutex_unlock(&fusion->shared.mutex);
   if (result == tuttiInProgress) sched_yield(); /* repeated calls would keep the engine from the mutex */
   return result;
@@ -334,13 +333,17 @@ static tuttiResult_t missing_check(const struct config *config, const struct sha
                  "have no gradient", first, config->tensors[first].name, config->n - shared->npushed);
 }
 
-static tuttiResult_t wait_all(const struct config *config, struct shared *shared, uint64_t called_ns)
+static tuttiResult_t wait_all(struct tuttiFusion *fusion, uint64_t called_ns)
 {
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
   uint64_t began_ns;
   tuttiResult_t result = first_error(shared);
   if (result != tuttiSuccess || shared->ended == shared->step) return result;
   result = missing_check(config, shared);
   if (result == tuttiSuccess) result = await(config, shared, ALL, &began_ns);
+  for (int i = 0; i < config->n && result == tuttiSuccess; i++)
+    result = tt_fusion_shadow_out(fusion, i, shared->gradients[i].pushed);
   if (result != tuttiSuccess) return result;
   uint64_t now_ns = tt_now_ns();
   if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
@@ -353,7 +356,7 @@ tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion)
 {
   uint64_t called_ns = tt_now_ns();
   pthread_mutex_lock(&fusion->shared.mutex);
-  tuttiResult_t result = wait_all(&fusion->config, &fusion->shared, called_ns);
+  tuttiResult_t result = wait_all(fusion, called_ns);
   pthread_mutex_unlock(&fusion->shared.mutex);
   return result;
 }

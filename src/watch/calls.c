@@ -334,6 +334,13 @@ void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64
   if (watch->timeout_ns && waited >= watch->timeout_ns) time_out(watch, call, waited);
 }
 
+void tt_watch_await(struct tt_watch *watch, const struct tt_call *call)
+{
+  if (!watch->own || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  check_page(watch);
+  for (int rank = 0; rank < watch->nranks; rank++) check_left(watch, call, rank);
+}
+
 /* ---- mismatch seen by a transport ---- */
 
 /* Both ranks' calls of number `op`, if they are known and differ. */

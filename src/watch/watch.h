@@ -154,6 +154,9 @@ void tt_watch_counted(const struct tt_watch *watch, int collective, struct tt_ca
  * host wait for each other in a circle, warning and error (then tuttiInvalidUsage) describe the circle instead. */
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
 
+/* Likewise by a thread whose call is to come next: only records a rank that left before it. */
+void tt_watch_await(struct tt_watch *watch, const struct tt_call *call);
+
 /* The messages that this rank waited for are through: withdraws the wait that tt_watch_compare showed on the page. */
 void tt_watch_waits_no_more(struct tt_watch *watch);
 

@@ -73,11 +73,11 @@ static const char *trap(const struct kernel *kernel, unsigned blocks, void *args
 
 static const unsigned char of_fill[] = {8, 8, 4, 0}, of_add[] = {8, 8, 8, 0}, of_check[] = {8, 8, 8, 8, 0};
 static const unsigned char of_spin[] = {8, 4, 0}, of_trap[] = {8, 0};
-static const struct kernel kernels[] = {{"fill", 24, of_fill, fill, 0},
-                                        {"add", 24, of_add, add, 0},
-                                        {"check", 32, of_check, check, 0},
-                                        {"spin_until_word", 16, of_spin, spin, 0},
-                                        {"tt_trap", 8, of_trap, trap, 0}};
+static const struct kernel kernels[] = {{"fill", 24, of_fill, fill},
+                                        {"add", 24, of_add, add},
+                                        {"check", 32, of_check, check},
+                                        {"spin_until_word", 16, of_spin, spin},
+                                        {"tt_trap", 8, of_trap, trap}};
 
 const struct kernel *client_kernel(const char *name)
 {

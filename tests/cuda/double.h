@@ -275,21 +275,16 @@ int capture_is_unsafe(void);
 /* An error if work on the legacy stream is forbidden because a blocking stream of the context is captured. */
 int capture_forbids_legacy(struct context *context);
 
-/* ---- kernels: tutti_kernels.c, client_kernels.c ---- */
+/* ---- kernels: client_kernels.c ---- */
 
 struct kernel {
   const char *name;
-  size_t args_len; /* 0: words */
+  size_t args_len;
   const unsigned char *words; /* bytes of each parameter, ended by 0 */
   const char *(*run)(const struct kernel *kernel, unsigned blocks, void *args); /* NULL, or what is wrong */
-  int number;
 };
 
-const struct kernel *tutti_kernel(const char *name);
 extern const char kernel_trapped[]; /* what a kernel returns that has trapped, which a program may wish */
 const struct kernel *client_kernel(const char *name);
-
-/* A test's wishes: control.c. */
-extern int has_no_kernels;
 
 #endif

@@ -10,7 +10,7 @@
 
 struct module {
   int is_alive;
-  char *text; /* of PTX: its entries are the kernels of a client; NULL: the image of the library under test */
+  char *text; /* of PTX */
 };
 
 #define MODULES 256
@@ -22,11 +22,11 @@ EXPORT int cuModuleLoadData(void **module, const void *image)
   int code = enter("cuModuleLoadData", NEEDS_CONTEXT | CREATES | IS_UNSAFE | WAITS_IDLE);
   if (code != SUCCESS) return code;
   if (!image) return leave(INVALID_VALUE);
-  int is_text = strncmp(image, "//", 2) == 0 || strncmp(image, ".version", 8) == 0;
+  if (strncmp(image, "//", 2) != 0 && strncmp(image, ".version", 8) != 0) return leave(INVALID_VALUE);
   int m = 0;
   pthread_mutex_lock(&mutex);
   while (m < MODULES && modules[m].is_alive) m++;
-  if (m < MODULES) modules[m] = (struct module){1, is_text ? strdup(image) : NULL};
+  if (m < MODULES) modules[m] = (struct module){1, strdup(image)};
   pthread_mutex_unlock(&mutex);
   if (m == MODULES) return leave(OUT_OF_MEMORY);
   count_thing("modules", 1, 0);
@@ -73,23 +73,18 @@ EXPORT int cuModuleGetFunction(void **function, void *handle, const char *name)
   if (code != SUCCESS) return code;
   const struct module *module = module_of(handle);
   if (!module) return leave(breach(INVALID_HANDLE, "cuModuleGetFunction of no module"));
-  const struct kernel *kernel = NULL;
-  /* A text without entries is the library's, built without nvcc; its kernels are here all the same. */
-  int is_library = !module->text || !strstr(module->text, ".entry");
-  if (is_library) kernel = has_no_kernels ? NULL : tutti_kernel(name);
-  else if (has_entry(module->text, name)) kernel = client_kernel(name);
+  const struct kernel *kernel = has_entry(module->text, name) ? client_kernel(name) : NULL;
   if (!kernel) return leave(NOT_FOUND);
   *function = (void *)(uintptr_t)kernel;
   return leave(SUCCESS);
 }
 
-/* The parameters as a kernel of the double takes them: its one struct, or each in 8 bytes. */
+/* The parameters as a kernel of the double takes them: each in 8 bytes. */
 static void *args_take(const struct kernel *kernel, void **params)
 {
   char *args = calloc(1, kernel->args_len);
   if (!args) abort();
-  if (!kernel->words) memcpy(args, params[0], kernel->args_len);
-  for (int k = 0; kernel->words && kernel->words[k]; k++) memcpy(args + 8 * k, params[k], kernel->words[k]);
+  for (int k = 0; kernel->words[k]; k++) memcpy(args + 8 * k, params[k], kernel->words[k]);
   return args;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The check on a real GPU: gpu_check [bits|processes|threads|speed]..., all without arguments. Exit status 77 and the
- * reason where there is no GPU or no kernels; else 0 if everything is right. tests/gpu/run builds and runs it. */
+/* The check on a real GPU: gpu_check [processes|threads]..., all without arguments. Exit status 77 and the
+ * reason where there is no GPU; else 0 if everything is right. tests/gpu/run builds and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +46,7 @@ int main(int argc, char **argv)
   if (status) return status;
   setenv("TUTTI_CUDA", "1", 1);
   if (wanted(argc, argv, "processes")) failed += check_ranks(0);
-  if (wanted(argc, argv, "bits")) failed += check_bits();
   if (wanted(argc, argv, "threads")) failed += check_ranks(1);
-  if (wanted(argc, argv, "speed")) failed += check_speed();
   printf("\n%s\n", failed ? "WRONG" : "right");
   return failed != 0;
 }

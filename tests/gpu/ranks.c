@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "gpu.h"
-#include "on_device.h"
 
 static int value(int rank, size_t i)
 {
@@ -19,12 +18,10 @@ static int reduce(const struct ranks *self, tuttiComm_t comm, struct gpu *gpu, s
   const size_t len = count * sizeof(float);
   float *host = malloc(len), *in = gpu_alloc(gpu, len), *out = count % 2 ? in : gpu_alloc(gpu, len);
   RANKS_CHECK(host && in && out);
-  const struct tt_device *device = tt_device_of(in);
-  RANKS_CHECK(!device->host);
   for (size_t i = 0; i < count; i++) host[i] = (float)value(self->rank, i);
-  RANKS_CHECK(on_device_move(device, in, host, len));
+  RANKS_CHECK(gpu_copy(gpu, in, host, len));
   RANKS_CHECK(tuttiAllReduce(in, out, count, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
-  RANKS_CHECK(on_device_move(device, host, out, len));
+  RANKS_CHECK(gpu_copy(gpu, host, out, len));
   for (size_t i = 0; i < count; i++) {
     float want = 0;
     for (int r = 0; r < self->nranks; r++) want += (float)value(r, i);
@@ -40,14 +37,16 @@ static int body(const struct ranks *self)
 {
   static const size_t counts[] = {1, 2, 5, 1000, 70001, 3000000};
   struct gpu gpu;
-  char text[256];
   tuttiComm_t comm;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   int failed = 0;
-  if (!gpu_open(&gpu, self->rank, text, sizeof text)) {
-    fprintf(stderr, "rank %d: %s\n", self->rank, text);
+  const char *wrong = gpu_open(&gpu, self->rank);
+  if (wrong) {
+    fprintf(stderr, "rank %d: %s\n", self->rank, wrong);
     return 1;
   }
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  config.device = gpu.ordinal;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   for (size_t c = 0; c < sizeof counts / sizeof counts[0] && !failed; c++) failed = reduce(self, comm, &gpu, counts[c]);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   gpu_close(&gpu);

@@ -26,7 +26,6 @@ struct fake_cuda {
   /* The n-th call from now on returns `code`, and does nothing but for those that free; 0: none. */
   void (*fail_at)(long n, int code);
   const char *(*failed)(void); /* the function that did so, NULL: none yet */
-  void (*kernels)(int there);  /* 0: modules have none */
   void (*hold)(int is_wanted); /* 1: channels begin no work until 0 */
   void (*forget)(void);        /* all that is alive or under way, and all counts */
   /* What a program does by itself; at once. */

@@ -4,14 +4,13 @@
 #define FAKE_DRIVER_H
 
 #include "fake_cuda.h"
-#include "device/device.h"
 
 /* Loads the driver and starts it, as a program does, so that whoever looks for one finds it; NULL if that fails. It
  * stays loaded. */
 const struct fake_cuda *fake_driver_load(void);
 
-/* Loads it, joins as a communicator does, and gives the device of its first context; NULL if that fails. */
-const struct tt_device *fake_driver_begin(void);
+/* Loads it, and joins as a communicator does; 0 if that fails. */
+int fake_driver_begin(void);
 
 /* Leaves. 1 if nothing was left behind: no memory, pinned memory, streams, events, modules, contexts or work, and
  * there was no breach; else tells what. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "fake_device.h"
 #include "reduce/reduce.h"
 #include "sched/sched.h"
 #include "tutti_counts.h"
@@ -280,11 +279,10 @@ static void buffers_place(struct trial *trial)
   if (!out_there && trial->bare) trial->out = NULL;
 }
 
-/* On the host the second buffer is one that peers can read. */
-static char *memory_take(const struct trial *trial, int b, size_t len)
+/* The second buffer is one that peers can read. */
+static char *memory_take(int b, size_t len)
 {
   void *memory = NULL;
-  if (trial->device) return trial->device->alloc(trial->device, len);
   if (!b) return malloc(len);
   return tuttiMemAlloc(&memory, len) == tuttiSuccess ? memory : NULL;
 }
@@ -315,26 +313,22 @@ int trial_prepare(struct trial *trial)
   const struct tt_kind *kind = &tt_kinds[trial->collective];
   buffers_measure(trial);
   for (int b = 0; b < 2; b++) {
-    trial->memory[b] = memory_take(trial, b, trial->len[b]);
+    trial->memory[b] = memory_take(b, trial->len[b]);
     trial->image[b] = malloc(trial->len[b]);
     if (!trial->memory[b] || !trial->image[b]) return 0;
     memset(trial->image[b], PAINT, trial->len[b]);
   }
   buffers_place(trial);
   if (trial->in && (is_there(trial, kind->in) || trial->in == trial->out)) in_fill(trial);
-  for (int b = 0; b < 2; b++) {
-    if (trial->device) fake_device_write(trial->device, trial->memory[b], trial->image[b], trial->len[b]);
-    else memcpy(trial->memory[b], trial->image[b], trial->len[b]);
-  }
+  for (int b = 0; b < 2; b++) memcpy(trial->memory[b], trial->image[b], trial->len[b]);
   return 1;
 }
 
 void trial_free(struct trial *trial)
 {
   for (int b = 0; b < 2; b++) {
-    if (!trial->device && b) tuttiMemFree(trial->memory[b]);
-    else if (!trial->device) free(trial->memory[b]);
-    else if (trial->memory[b]) trial->device->free(trial->device, trial->memory[b]);
+    if (b) tuttiMemFree(trial->memory[b]);
+    else free(trial->memory[b]);
     free(trial->image[b]);
     trial->memory[b] = trial->image[b] = NULL;
   }
@@ -431,8 +425,7 @@ int trial_check(struct trial *trial)
   for (int b = 0; b < 2; b++) {
     char *copy = malloc(trial->len[b]);
     if (!copy) return 0;
-    if (trial->device) fake_device_read(trial->device, copy, trial->memory[b], trial->len[b]);
-    else memcpy(copy, trial->memory[b], trial->len[b]);
+    memcpy(copy, trial->memory[b], trial->len[b]);
     for (int r = 0; forgets && b == 0 && r < trial->nranks; r++) {
       size_t at = GUARD + trial->shift + start_of(trial, 0, r) * size;
       if (r != trial->rank) memcpy(copy + at, trial->image[0] + at, count_of(trial, 0, r) * size);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One call of any collective, with data whose exact result is known whatever the order of summation, and with every
- * byte around it watched: buffers in place or not, NULL where that is allowed, memory of a device. */
+ * byte around it watched: buffers in place or not, NULL where that is allowed. */
 #ifndef TRIAL_H
 #define TRIAL_H
 
-#include "device/device.h"
 #include "tutti.h"
 
 struct trial {
@@ -23,7 +22,6 @@ struct trial {
   int bare;            /* buffers that are not looked at are NULL; else they are there, and watched */
   size_t shift;        /* bytes by which buffers are not aligned, below TRIAL_SHIFT */
   tuttiRedOp_t handle; /* of TT_PREMUL_SUM: made by trial_redop */
-  const struct tt_device *device; /* of the buffers; NULL: host memory */
   /* private */
   char *memory[2], *image[2];
   size_t len[2];

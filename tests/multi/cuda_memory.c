@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives on CUDA memory through the public functions, on a driver without a GPU: found because the process has it,
  * exact on every rank, and nothing of CUDA is left when the last communicator is gone. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chance.h"
-#include "device/device.h"
 #include "fake_driver.h"
 #include "ranks.h"
 #include "slow.h"
@@ -17,9 +18,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#define GPUS 2
+
 struct job {
   int mixed; /* odd ranks use host memory */
-  int gpus;  /* rank r is on GPU r mod gpus */
+  int gpus;  /* rank r has memory of context r mod gpus, which may be another one than its communicator's */
 };
 
 struct buffers {
@@ -166,12 +169,19 @@ static int reduce_with_all_options(const struct ranks *self, tuttiComm_t comm)
   return 0;
 }
 
+static int comm_make(tuttiComm_t *comm, const struct ranks *self, int gpu)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.device = gpu;
+  return tuttiCommInitRankConfig(comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess;
+}
+
 static int body(const struct ranks *self)
 {
-  static const size_t counts[] = {1, 2, 5, 1000, 70001, 300000}; /* the last two take several cuts */
+  static const size_t counts[] = {1, 2, 5, 1000, 70001, 1300000}; /* the last one takes several slots */
+  const struct job *job = self->argument;
   tuttiComm_t comm;
-  RANKS_CHECK(fake_driver_load());
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(fake_driver_load() && comm_make(&comm, self, self->rank % job->gpus % GPUS));
   for (size_t c = 0; c < sizeof counts / sizeof counts[0] - IS_SLOW; c++)
     for (int in_place = 0; in_place < 2; in_place++)
       if (reduce_floats(self, comm, counts[c], in_place)) return 1;
@@ -187,7 +197,7 @@ static int body_alone(const struct ranks *self)
   struct fake_cuda_counts counts = fake_driver_load()->count();
   const struct job *job = self->argument;
   RANKS_CHECK(fake_driver_is_clean());
-  RANKS_CHECK(job->mixed || (counts.launches > 0 && counts.copies > 0));
+  RANKS_CHECK(counts.launches == 0 && (job->mixed || counts.copies > 0));
   return 0;
 }
 
@@ -216,14 +226,68 @@ static void threads_reduce_memory_of_several_gpus(void **state)
   }
 }
 
+/* Two calls of each of two ranks of one thread, on one GPU. */
+static void ranks_of_one_thread_call_in_a_group(void **state)
+{
+  enum { COUNT = 700000 };
+  const struct fake_cuda *fake = fake_driver_load();
+  const int devices[] = {0, 0};
+  tuttiComm_t comms[2];
+  float *memory[2][2], *host = malloc(COUNT * sizeof *host);
+  (void)state;
+  assert_int_equal(tuttiCommInitAll(comms, 2, devices), tuttiSuccess);
+  for (int k = 0; k < 4; k++) {
+    memory[k / 2][k % 2] = fake->alloc(0, FAKE_DEVICE, COUNT * sizeof *host);
+    for (size_t i = 0; i < COUNT; i++) host[i] = (float)(value(k % 2, i) + k / 2);
+    fake->write(memory[k / 2][k % 2], host, COUNT * sizeof *host);
+  }
+  tuttiGroupStart();
+  for (int k = 0; k < 4; k++) {
+    float *at = memory[k / 2][k % 2];
+    assert_int_equal(tuttiAllReduce(at, at, COUNT, tuttiFloat, tuttiSum, comms[k % 2], NULL), tuttiSuccess);
+  }
+  assert_int_equal(tuttiGroupEnd(), tuttiSuccess);
+  for (int k = 0; k < 4; k++) {
+    fake->read(host, memory[k / 2][k % 2], COUNT * sizeof *host);
+    for (size_t i = 0; i < COUNT; i++) assert_true(host[i] == (float)(value(0, i) + value(1, i) + k / 2 * 2));
+    fake->free(memory[k / 2][k % 2]);
+  }
+  for (int r = 0; r < 2; r++) assert_int_equal(tuttiCommDestroy(comms[r]), tuttiSuccess);
+  free(host);
+  assert_true(fake_driver_is_clean());
+}
+
+/* Memory of a GPU is refused where there is no context, and on streams that are not CUDA's. */
+static void what_cannot_be_is_refused(void **state)
+{
+  const struct fake_cuda *fake = fake_driver_load();
+  tuttiStream_t stream;
+  tuttiComm_t comm;
+  float *memory = fake->alloc(0, FAKE_DEVICE, sizeof *memory);
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(tuttiCommInitAll(&comm, 1, NULL), tuttiSuccess);
+  assert_int_equal(tuttiAllReduce(memory, memory, 1, tuttiFloat, tuttiSum, comm, NULL), tuttiInvalidUsage);
+  assert_non_null(strstr(tuttiGetLastError(comm), "belongs to no CUDA context"));
+  assert_int_equal(tuttiStreamCreate(&stream), tuttiSuccess);
+  assert_int_equal(tuttiAllReduce(memory, memory, 1, tuttiFloat, tuttiSum, comm, stream), tuttiInvalidUsage);
+  assert_non_null(strstr(tuttiGetLastError(comm), "give the call a stream made by tuttiStreamFromCuda, or none"));
+  assert_int_equal(tuttiStreamDestroy(stream), tuttiSuccess);
+  assert_int_equal(tuttiCommDestroy(comm), tuttiSuccess);
+  fake->free(memory);
+  unsetenv("TUTTI_DEBUG");
+}
+
 #define WARM 8
+
+static _Atomic int is_over;
 
 static int body_of_failure(const struct ranks *self)
 {
   const struct fake_cuda *fake = self->argument;
   tuttiComm_t comm;
   float *memory = fake->alloc(self->rank, FAKE_DEVICE, 4000);
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(comm_make(&comm, self, self->rank));
   tuttiResult_t result = tuttiSuccess;
   for (int i = 0; i < WARM && result == tuttiSuccess; i++) /* until everything has been made, on both ranks */
     result = tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL);
@@ -231,6 +295,9 @@ static int body_of_failure(const struct ranks *self)
     if (self->rank == 0) fake->fail_at(20 + i, 999); /* some calls matter to nobody */
     result = tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL);
   }
+  if (self->rank == 0) fake->fail_at(0, 0); /* the next one, which was to come */
+  if (self->rank == 0) atomic_store(&is_over, 1);
+  while (!atomic_load(&is_over)) sched_yield();
   RANKS_CHECK(result == tuttiUnhandledCudaError);
   RANKS_CHECK(strstr(tuttiGetLastError(comm), "trouble made for a test"));
   RANKS_CHECK(tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL) == tuttiUnhandledCudaError);
@@ -271,6 +338,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(processes_reduce_memory_of_their_gpus),
       cmocka_unit_test(threads_reduce_memory_of_several_gpus),
+      cmocka_unit_test(ranks_of_one_thread_call_in_a_group),
+      cmocka_unit_test(what_cannot_be_is_refused),
       cmocka_unit_test(a_failure_of_the_driver_is_told_to_every_rank),
       cmocka_unit_test(info_tells_what_there_is),
   };

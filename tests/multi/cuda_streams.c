@@ -93,6 +93,7 @@ static tuttiResult_t call(const struct what *what, const void *in, void *out, in
 struct turn {
   struct what what;
   int root, is_host; /* is_host: in memory of the host, without a stream */
+  int waits;         /* without a stream, in memory of the GPU */
   size_t nin, nout;  /* elements */
   void *in, *out;    /* of the call */
   int64_t *host_in, *host_out; /* pinned */
@@ -137,7 +138,9 @@ static int turn_call(struct turn *turn, const struct ranks *self, const struct g
   char *in = in_at(turn, self), *out = out_at(turn, self);
   if (turn->is_host) memcpy(in, turn->host_in, turn->nin * 8);
   else RANKS_CHECK(gpu_copy(gpu, in, turn->host_in, turn->nin * 8, stream) == 0);
-  RANKS_CHECK(call(&turn->what, in, out, turn->root, comm, turn->is_host ? NULL : tutti) == tuttiSuccess);
+  if (turn->waits) RANKS_CHECK(gpu_wait(gpu, stream) == 0);
+  int has_none = turn->is_host || turn->waits;
+  RANKS_CHECK(call(&turn->what, in, out, turn->root, comm, has_none ? NULL : tutti) == tuttiSuccess);
   if (turn->is_host) memcpy(turn->host_out, out, turn->nout * 8);
   else RANKS_CHECK(gpu_copy(gpu, turn->host_out, out, turn->nout * 8, stream) == 0);
   return 0;
@@ -174,6 +177,7 @@ struct job {
   int mixed; /* odd ranks use host memory and no stream in every third call */
   int holds; /* the first stream is held until all calls have returned */
   int seals; /* nothing may be made, pinned or freed while calls are made and carried out */
+  int waits; /* every rank makes every third call without a stream, each rank others */
   int frees; /* another thread allocates and frees all the time, and a free keeps all others out of the driver */
 };
 
@@ -216,7 +220,8 @@ static int turns_take(struct turn *turns, const struct ranks *self, const struct
     turns[t] = (struct turn){.what = {.collective = (int)(k % COLLECTIVES), .count = counts[k / COLLECTIVES % NCOUNTS],
                                       .in_place = (int)(k / 3 % 2), .stream = (int)(k % (2 * GPU_STREAMS))},
                              .root = (int)(k / 5 % (size_t)self->nranks),
-                             .is_host = job->mixed && self->rank % 2 && k % 3 == 0};
+                             .is_host = job->mixed && self->rank % 2 && k % 3 == 0,
+                             .waits = job->waits && (k + (size_t)self->rank) % 3 == 0};
     if (turns[t].what.collective == BROADCAST && turns[t].what.in_place == 0 && self->rank != turns[t].root)
       turns[t].what.in_place = 1; /* IN is not looked at */
     RANKS_CHECK(turn_make(&turns[t], self, gpu) == 0);
@@ -411,6 +416,21 @@ static void collectives_are_exact(void **state)
   unsetenv("TUTTI_TRANSPORTS");
 }
 
+/* Among others on streams: in one queue, where nothing may be made; over TCP; while frees keep others out. */
+static void calls_without_a_stream_are_exact(void **state)
+{
+  struct job job = {.waits = 1, .seals = 1};
+  (void)state;
+  gpu_environment("1", "idle", "64");
+  assert_int_equal(ranks_run_processes(2, body, &job, 120), 0);
+  job.seals = 0;
+  job.frees = 1;
+  gpu_environment("2", "lock", "1024");
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  assert_int_equal(ranks_run_processes(3, body, &job, 120), 0);
+  unsetenv("TUTTI_TRANSPORTS");
+}
+
 static void kinds_of_memory_may_differ(void **state)
 {
   struct job job = {.mixed = 1};
@@ -571,7 +591,7 @@ int main(void)
       cmocka_unit_test(one_queue_is_enough),     cmocka_unit_test(operations_make_nothing),
       cmocka_unit_test(frees_may_lock_the_driver), cmocka_unit_test(messages_are_exact),
       cmocka_unit_test(short_calls_are_cut_alike), cmocka_unit_test(exchanges_with_counts_are_exact),
-      cmocka_unit_test(ranks_of_one_process_share_a_queue),
+      cmocka_unit_test(ranks_of_one_process_share_a_queue), cmocka_unit_test(calls_without_a_stream_are_exact),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

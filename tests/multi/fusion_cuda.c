@@ -155,7 +155,9 @@ static int body(const struct ranks *self)
   const struct job *job = self->argument;
   tuttiComm_t comm;
   RANKS_CHECK(fake_driver_load());
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.device = self->rank % 2;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   for (int k = 0; k < FUSION_POLICIES; k++)
     if (policy_run(self, comm, fusion_policies[k], (enum layout)((k + job->shift) % LAYOUTS))) return 1;
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);

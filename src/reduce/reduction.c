@@ -1,36 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory: the CPU does the work before the function returns, so there are no tickets. */
-#include <string.h>
-
-#include "device/device.h"
-
-static int owns_all(const struct tt_device *device, const void *pointer)
-{
-  (void)device;
-  (void)pointer;
-  return 1;
-}
-
-static void *host_alloc(const struct tt_device *device, size_t len)
-{
-  (void)device;
-  return tt_alloc(1, len);
-}
-
-static void host_free(const struct tt_device *device, void *pointer)
-{
-  (void)device;
-  tt_free(pointer);
-}
-
-static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const void *src, size_t len,
-                               tt_ticket *ticket)
-{
-  (void)device;
-  if (len && dst != src) memcpy(dst, src, len);
-  *ticket = 0;
-  return tuttiSuccess;
-}
+#include "reduce/reduction.h"
 
 #define LOOK_COUNT 2048 /* elements: results are checked while they are in the first cache */
 #define LOOK_SOURCES 64 /* with more sources, reading dst again costs little compared with reading them */
@@ -58,33 +27,13 @@ static void reduce_and_look(const struct tt_reduction *what, tt_reduce_fn kernel
   }
 }
 
-static tuttiResult_t host_reduce(const struct tt_device *device, const struct tt_reduction *what, tt_ticket *ticket)
+tuttiResult_t tt_reduce_run(const struct tt_reduction *what)
 {
-  (void)device;
   tt_reduce_fn kernel = tt_reduce_kernel(what->redop, what->type);
   if (!kernel)
     return tt_fail(tuttiInternalError, "no kernel reduces %s (type %d) with %s (op %d)", tt_type_name(what->type),
                    what->type, tt_redop_name(what->redop), what->redop);
   if (what->overflow) reduce_and_look(what, kernel);
   else kernel(what->dst, what->sources, what->nsrc, what->count, what->arg);
-  *ticket = 0;
   return tuttiSuccess;
 }
-
-static tuttiResult_t host_poll(const struct tt_device *device, tt_ticket ticket)
-{
-  (void)device;
-  if (ticket == 0) return tuttiSuccess;
-  return tt_fail(tuttiInternalError, "ticket %llu is not of host memory", (unsigned long long)ticket);
-}
-
-const struct tt_device tt_host_device = {
-    .name = "host",
-    .host = 1,
-    .owns = owns_all,
-    .alloc = host_alloc,
-    .free = host_free,
-    .copy = host_copy,
-    .reduce = host_reduce,
-    .poll = host_poll,
-};

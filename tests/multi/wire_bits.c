@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wire types, scales and the overflow report on memory that the CPU cannot touch and on host memory, for every
- * reducing collective, also where no public function asks for them: the bits are those of a plain call, on host memory
- * and in the type that travels, on contributions that were scaled and converted before.
+/* Wire types, scales and the overflow report for every reducing collective, also where no public function asks for
+ * them: the bits are those of a plain call, in the type that travels, on contributions that were scaled and converted
+ * before.
  * Labels: processes. */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include "algos/algos.h"
 #include "chance.h"
 #include "comm/comm.h"
-#include "fake_device.h"
 #include "ranks.h"
 #include "slow.h"
 
@@ -21,14 +20,11 @@
 #include <cmocka.h>
 
 struct job {
-  const struct tt_device *device;
-  int mixed; /* odd ranks use host memory */
-  int row;   /* of each collective */
+  int row; /* of each collective */
 };
 
-/* One call; alike on all ranks but for `device` and `before`. */
+/* One call; alike on all ranks but for `before`. */
 struct trial {
-  const struct tt_device *device; /* NULL: host memory */
   int collective, type, wire;     /* wire: the type that travels, often `type` itself */
   int op, root, in_place, is_hostile, reports;
   size_t count, shift; /* shift: elements by which buffers are not aligned */
@@ -168,30 +164,22 @@ static int result_check(const struct ranks *self, const struct trial *trial, con
 /* The call on buffers of the trial's memory; `host` has the contributions, and gets what recvbuff has then. */
 static int operate(const struct ranks *self, tuttiComm_t comm, const struct trial *trial, char *host, int *said)
 {
-  const struct tt_device *device = trial->device;
   size_t size = tt_type_size(trial->type), ins = shares_in(self, trial), own = ins > 1 ? (size_t)self->rank : 0;
   size_t len = trial->count * size, room = len * ins + trial->shift * size + 1;
-  char *memory[2], *paint = malloc(room);
-  for (int b = 0; b < 2; b++) memory[b] = device ? device->alloc(device, room) : malloc(room);
-  RANKS_CHECK(memory[0] && memory[1] && paint);
-  memset(paint, 0x5a, room);
+  char *memory[2] = {malloc(room), malloc(room)};
+  RANKS_CHECK(memory[0] && memory[1]);
   char *in = memory[0] + trial->shift * size, *out = memory[1] + trial->shift * size;
   if (trial->in_place) out = in + own * len;
-  if (device) fake_device_write(device, memory[1], paint, room);
-  else memcpy(memory[1], paint, room);
-  if (device) fake_device_write(device, in, host, len * ins);
-  else memcpy(in, host, len * ins);
+  memset(memory[1], 0x5a, room);
+  memcpy(in, host, len * ins);
   struct tt_binding binding = binding_of(trial, in, out);
   if (trial->collective == TT_REDUCE && self->rank != trial->root) binding.out = NULL;
   binding.overflow = said;
   form_set(&binding.call, trial);
   RANKS_CHECK(tt_comm_run(comm, &binding) == tuttiSuccess);
-  if (device) fake_device_read(device, host, out, len);
-  else memcpy(host, out, len);
-  if (trial->in_place && !binding.out) memcpy(host, paint, len);
-  for (int b = 0; b < 2 && device; b++) device->free(device, memory[b]);
-  for (int b = 0; b < 2 && !device; b++) free(memory[b]);
-  free(paint);
+  memcpy(host, out, len);
+  if (trial->in_place && !binding.out) memset(host, 0x5a, len);
+  for (int b = 0; b < 2; b++) free(memory[b]);
   return 0;
 }
 
@@ -237,7 +225,6 @@ static struct trial trial_make(const struct ranks *self, int collective, size_t 
   trial.reports = trial.op != tuttiMax && below(&chance, 2);
   trial.after = afters[below(&chance, 3)];
   trial.before = trial.op != tuttiMax && below(&chance, 2) ? 0.3f * (float)(self->rank + 1) : 1;
-  trial.device = job->mixed && self->rank % 2 ? NULL : job->device;
   return trial;
 }
 
@@ -275,30 +262,17 @@ static void rows_set(int row)
   setenv("TUTTI_TRANSPORTS", row % 3 ? "shm" : "tcp", 1);
 }
 
-static void run_all(int mixed)
+static void calls_give_the_bits_of_the_type_that_travels(void **state)
 {
   int most = 0;
+  (void)state;
   for (int a = 0; a < tt_algo_count; a++) most += tt_algos[a].collective == TT_ALL_REDUCE;
   for (int row = 0; row < most; row++)
     for (int k = IS_SLOW && row % 2; k < 2 - (IS_SLOW && row % 2 == 0); k++) {
-      struct job job = {fake_device_create((uint64_t)(row * 10 + k)), mixed, row * 2 + k};
-      assert_non_null(job.device);
+      struct job job = {row * 2 + k};
       rows_set(row);
       assert_int_equal(ranks_run_threads(k ? 5 - row % 4 : 1 + row % 5, body, &job, 100), 0);
-      assert_true(fake_device_end(job.device));
     }
-}
-
-static void device_memory_gives_the_bits_of_the_type_that_travels(void **state)
-{
-  (void)state;
-  run_all(0);
-}
-
-static void kinds_of_memory_may_differ_between_ranks(void **state)
-{
-  (void)state;
-  run_all(1);
 }
 
 /* ---- what cannot be ---- */
@@ -328,8 +302,7 @@ static void types_that_cannot_travel_are_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(device_memory_gives_the_bits_of_the_type_that_travels),
-      cmocka_unit_test(kinds_of_memory_may_differ_between_ranks),
+      cmocka_unit_test(calls_give_the_bits_of_the_type_that_travels),
       cmocka_unit_test(types_that_cannot_travel_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
