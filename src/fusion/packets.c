@@ -232,7 +232,7 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
   int moved = tt_messages_drive(fusion->config.channel[0], look);
   if (mailbox->is_posted && atomic_load(&mailbox->message.is_over)) {
     *result = received(fusion);
-    moved = 1;
+    moved |= mailbox->first != NULL; /* else nothing can come any more */
   }
   return (*result == tuttiSuccess && postings_end(fusion, result)) || moved;
 }

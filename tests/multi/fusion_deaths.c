@@ -125,8 +125,9 @@ static void ranks_that_live_have_the_same_weights(void **state)
   static const struct killing killings[] = {
     {2, 1, 0, BEFORE_PUSHES, 5, 0, 0}, /* the decider */
     {2, 1, 1, AMID_PUSHES, 0, 0, 0},   /* before any update */
-    {3, 2, 2, BEHIND_PUSHES, 4, 0, 0}, {3, 2, 4, AMID_PUSHES, 7, 1, 0}, {4, 2, 0, BEHIND_PUSHES, 3, 6, 0}};
-  static const int nranks[] = {3, 3, 5, 5, 6};
+    {3, 2, 2, BEHIND_PUSHES, 4, 0, 0}, {3, 2, 4, AMID_PUSHES, 7, 1, 0}, {4, 2, 0, BEHIND_PUSHES, 3, 6, 0},
+    {1, 1, 0, BEFORE_PUSHES, 9, 0, 0}, {1, 1, 1, BEHIND_PUSHES, 9, 0, 0}}; /* one is left */
+  static const int nranks[] = {3, 3, 5, 5, 6, 2, 2};
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (size_t k = 0; k < sizeof killings / sizeof *killings; k++)
