@@ -238,8 +238,7 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUn
  * poll tuttiCommGetAsyncError until that is tuttiSuccess, and call nothing else but tuttiCommAbort until then. Inside a
  * group it succeeds, and the outermost tuttiGroupEnd writes *comm and returns tuttiInProgress.
  *
- * Errors: as tuttiCommInitRank, and tuttiInvalidArgument for a config that was
- * not initialised or has a field out of range (the sentence names it). */
+ * Errors: as tuttiCommInitRank, and tuttiInvalidArgument for a config that was not initialised or has a wrong field. */
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
                                                 int rank, tuttiConfig_t *config);
 
@@ -596,5 +595,6 @@ TUTTI_API tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t 
 }
 #endif
 
+#include "tutti_grow.h"   /* tuttiCommGrow */
 #include "tutti_reduce.h" /* tuttiAllReduceWith */
 #endif

@@ -26,9 +26,10 @@ variables (``man tutti-settings``).
 from ._arrays import TYPES as _TYPES
 from ._arrays import empty
 from ._comm import OPS as _OPS
-from ._comm import Comm, Launch, ReduceOp, init, launch, unique_id
+from ._comm import Comm, ReduceOp, init
 from ._fusion import Fusion, FusionInfo, Shard
 from ._handles import Group, Handle, group
+from ._launch import Launch, launch, unique_id
 from ._library import PATH as LIBRARY
 from ._library import VERSION as __version__
 from ._library import (TuttiArgumentError, TuttiCudaError, TuttiError, TuttiInternalError, TuttiRemoteError,

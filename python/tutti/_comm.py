@@ -6,11 +6,12 @@ import time
 import weakref
 from ctypes import byref, c_int, c_void_p, sizeof
 from threading import get_ident
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, SIZES, UINT8, element, look, type_code
 from ._handles import OPEN, Handle, take_stream
+from ._launch import launch, unique_of
 from ._options import config_of
 from ._parts import has_parts, look_parts
 from ._library import (C, Held, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
@@ -18,43 +19,6 @@ from ._library import (C, Held, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, 
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "and": 5, "or": 6, "xor": 7}
 _all_reduce = C["tuttiAllReduce"]
-
-
-class Launch(NamedTuple):
-    """The job as the launcher describes it to this process."""
-
-    launcher: str    #: "tutti", "pmix", "pmi", "torchrun", "comm_id"; "none": this process is a job of one
-    rank: int        #: of this process, 0 .. size - 1
-    size: int        #: processes of the job
-    local_rank: int  #: of this process on this host
-    local_size: int  #: processes on this host; 1 if the launcher does not tell
-    id: bytes        #: 128 bytes, for one communicator over all processes
-
-
-def launch() -> Launch:
-    """Finds out which launcher started this process: `tutti run`, mpirun, srun, torchrun, or none.
-
-    The call is collective over the job's processes; later calls give the same answer.
-
-    Errors: TuttiArgumentError: the environment contradicts itself. TuttiSystemError: the launcher did not answer.
-    TuttiUsageError: the processes cannot meet, or have no secret; the sentence has the remedy.
-    """
-    job = _library.Launch()
-    check(C["tuttiGetLaunch"](byref(job)))
-    return Launch(job.launcher.decode(), job.proc, job.nprocs, job.local_proc, job.local_nprocs, bytes(job.id))
-
-
-def unique_id() -> bytes:
-    """Makes the id of a new communicator: 128 bytes that all ranks give to ``tutti.init``.
-
-    One process makes it and sends it to the others by any means; its ranks meet in this process, which must live until
-    all have joined. One id serves one communicator. It carries the key: anyone who can read it can join.
-
-    Errors: TuttiSystemError: no usable interface, no port, no thread.
-    """
-    made = _library.UniqueId()
-    check(C["tuttiGetUniqueId"](byref(made)))
-    return bytes(made)
 
 
 def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Optional[int] = None, **options) -> "Comm":
@@ -84,14 +48,12 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
             raise refusal(f"rank is {rank} and size is {size}, but id is None: give all three, or none")
         job = launch()
         id, rank, size = job.id, job.rank, job.size
-    if not isinstance(id, (bytes, bytearray)) or len(id) != _library.UNIQUE_ID_BYTES:
-        raise refusal(f"id is {id!r:.80}: it must be the {_library.UNIQUE_ID_BYTES} bytes of tutti.unique_id()")
     return join(id, whole("rank", rank), whole("size", size, 1), options)
 
 
 def join(id, rank, size, options, alive=None):
     """Joins a communicator. alive(), if given, is called now and then; it raises to give up."""
-    config, unique, handle = config_of(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
+    config, unique, handle = config_of(options), unique_of(id), c_void_p()
     return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle, alive)
 
 
@@ -130,7 +92,7 @@ Op = Union[str, ReduceOp]
 
 
 class Comm(Held):
-    """One rank's membership in a group of ranks; made by ``tutti.init``, ``split`` and ``shrink``.
+    """One rank's membership in a group of ranks; made by ``tutti.init``, ``split``, ``shrink`` and ``grow``.
 
     ``rank``: of this process, 0 .. size - 1. ``size``: the number of ranks. With ``fault_level`` 1 losses change both.
 
@@ -512,6 +474,24 @@ class Comm(Held):
         config, handle = config_of(options), c_void_p()
         code = self._watched(C["tuttiCommShrink"], self._open(), (c_int * len(ranks))(*ranks), len(ranks),
                              byref(handle), byref(config), 1 if abort else 0)
+        return _join(code, handle)
+
+    def grow(self, size: int, id: Optional[bytes] = None, **options) -> "Comm":
+        """Makes a communicator of these ranks, with their numbers, and new ones behind them: ``size`` in all.
+
+        It is collective over this communicator, which stays as it is. ``id`` is that of ``tutti.unique_id()``: one rank
+        makes it, gives it here, and sends it to the new processes, which call ``tutti.init(id=id, rank=r, size=size)``
+        with r from the present size on; other ranks may leave it out. ``options`` as for ``split``; those that this
+        communicator was made with go to the ``tutti.init`` of the new ranks, too.
+
+        Errors: TuttiArgumentError: size is not above the present one. TuttiUsageError: the calls of two ranks differ,
+        no rank gave an id, or it was used before. TuttiRemoteError: a rank died, or did not come in time
+        (``init_timeout_ms``); then another try needs another id.
+        """
+        unique = None if id is None else byref(unique_of(id))
+        config, handle = config_of(options), c_void_p()
+        code = self._watched(C["tuttiCommGrow"], self._open(), whole("size", size), unique, -1, byref(handle),
+                             byref(config))
         return _join(code, handle)
 
     def _watched(self, function, *arguments):

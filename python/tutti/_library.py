@@ -138,6 +138,7 @@ _FUNCTIONS = {
     "tuttiGetLaunch": [POINTER(Launch)],
     "tuttiCommInitRankConfig": [POINTER(_P), c_int, UniqueId, c_int, POINTER(Config)],
     "tuttiCommSplit": [_P, c_int, c_int, POINTER(_P), POINTER(Config)],
+    "tuttiCommGrow": [_P, c_int, POINTER(UniqueId), c_int, POINTER(_P), POINTER(Config)],
     "tuttiCommShrink": [_P, POINTER(c_int), c_int, POINTER(_P), POINTER(Config), c_int],
     "tuttiCommRevoke": [_P, c_int],
     "tuttiCommFinalize": [_P],

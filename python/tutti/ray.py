@@ -34,7 +34,8 @@ except ImportError as why:
 from ray.experimental import internal_kv
 from ray.util.collective.collective_group.base_collective_group import BaseGroup
 
-from ._comm import join, unique_id
+from ._comm import join
+from ._launch import unique_id
 from ._library import TuttiRemoteError, refusal
 
 __all__ = ["register", "Group"]

@@ -82,7 +82,8 @@ static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
   struct tuttiComm *comm = NULL;
   tuttiResult_t result = tt_comm_create(&comm, spec);
   if (result == tuttiSuccess) {
-    int has_none = spec->parent && !spec->exclude && spec->color == TUTTI_SPLIT_NOCOLOR; /* no handle to poll */
+    int is_split = spec->parent && !spec->exclude && !spec->grows;
+    int has_none = is_split && spec->color == TUTTI_SPLIT_NOCOLOR; /* no handle to poll */
     int blocking = has_none || spec->settings->blocking != BLOCKING_0;
     if (tt_group_active()) return tt_group_add_creation(comm, out, !blocking);
     result = blocking ? tt_comm_create_wait(comm) : tt_comm_create_later(comm);
@@ -172,6 +173,53 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *
   }
   return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
 }
+
+/* ---- with new ranks ---- */
+
+tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId *id)
+{
+  struct tt_id made;
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "grows");
+  if (result == tuttiSuccess && !id) result = tt_null("id");
+  if (result == tuttiSuccess) result = tt_comm_health(comm);
+  if (result == tuttiSuccess) result = tt_id_create(&made, &tt_comm_facts(comm)->settings);
+  if (result == tuttiSuccess) tt_id_pack(&made, id);
+  return result;
+}
+
+static tuttiResult_t parent_check(tuttiComm_t comm, int nranks, int rank)
+{
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "grows");
+  if (result == tuttiSuccess) result = tt_comm_health(comm);
+  if (result != tuttiSuccess) return result;
+  int has = tt_comm_facts(comm)->nranks;
+  if (nranks <= has || nranks > TT_RANKS_MAX)
+    return tt_fail(tuttiInvalidArgument, "nranks is %d: comm has %d ranks, so it must be from %d to %d", nranks, has,
+                   has + 1, TT_RANKS_MAX);
+  if (rank != -1)
+    return tt_fail(tuttiInvalidArgument, "rank is %d: a rank of comm keeps its number, %d, so give -1", rank,
+                   tt_comm_facts(comm)->rank);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId *id, int rank, tuttiComm_t *newcomm,
+                            tuttiConfig_t *config)
+{
+  struct tt_comm_spec spec = {.parent = comm, .grows = comm != NULL, .id = id, .nranks = nranks, .rank = rank,
+                              .device = -1};
+  tuttiResult_t result = newcomm ? tuttiSuccess : tt_null("newcomm");
+  if (result == tuttiSuccess && comm) result = parent_check(comm, nranks, rank);
+  if (result == tuttiSuccess && !comm && !id) result = tt_null("id");
+  if (result == tuttiSuccess && comm) {
+    spec.rank = tt_comm_facts(comm)->rank;
+    result = child_make(newcomm, &spec, config);
+  } else if (result == tuttiSuccess) result = init_checked(newcomm, &spec, config);
+  return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
+}
+
+/* ---- without lost ranks ---- */
 
 static tuttiResult_t exclude_check(const struct tt_comm_facts *parent, const int *exclude, int nexclude)
 {

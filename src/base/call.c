@@ -219,6 +219,7 @@ const char *tt_call_name(const struct tt_call *call)
 {
   if (call->form & TT_FORM_CODED) return "AllReduce";
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
+  if (call->form == TT_FORM_GROW) return "CommGrow";
   if (call->form == TT_FORM_BARRIER) return "Barrier";
   if (call->form & TT_FORM_COUNTS) return name_of_counts(call->collective);
   if (call->form & TT_FORM_LEARN) return "Learning";
@@ -245,7 +246,7 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     add(&line, "Learning #%llu before %s", op, tt_call_text(&behind, name, sizeof name));
     return text;
   }
-  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER) {
+  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_GROW || call->form == TT_FORM_BARRIER) {
     add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }

@@ -34,6 +34,7 @@ struct tt_call {
 #define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only that are not over */
 #define TT_FORM_CHUNK 0x20000000u /* likewise: the message is cut, for slots of CUDA streams */
 #define TT_FORM_BARRIER 32u      /* the all-reduce of one byte that a barrier is */
+#define TT_FORM_GROW (TT_FORM_SPLIT | TT_FORM_BARRIER) /* the all-gather that a grow begins with */
 #define TT_FORM_CODED 64u        /* one act of a coded reduction: bytes move; root is the number of elements */
 #define TT_FORM_LAST 128u        /* likewise: the act that ends it */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */

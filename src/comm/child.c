@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators made from others: split and shrink.
+/* Communicators made from others: split and shrink; what a grow (grow.c) has in common with them.
  *
  * Each rank of a child knows all of its ranks: after an all-gather of colors and keys over the parent, or from the list
  * of excluded ranks. From then on the child is made like any other communicator, except that no rank has to send its
@@ -14,17 +14,7 @@
 #include "bootstrap/bootstrap.h"
 #include "comm/creation_private.h"
 
-enum how { SPLIT = 1, SHRINK = 2 };
-
-/* The input of a child's key: only facts that all of its ranks know alike. */
-struct context {
-  uint32_t how;
-  int32_t color;   /* of a split */
-  uint64_t number; /* of the split's all-gather; of the try to shrink to these ranks */
-  uint64_t set;    /* of a shrink: a hash of the ranks that are left out, in any order */
-};
-
-static uint64_t startup_key(const struct tuttiComm *parent, const struct context *context)
+static uint64_t startup_key(const struct tuttiComm *parent, const struct tt_child_context *context)
 {
   uint8_t digest[TT_KEY_BYTES];
   uint64_t key;
@@ -34,11 +24,11 @@ static uint64_t startup_key(const struct tuttiComm *parent, const struct context
 }
 
 /* The credentials of the child's rank `member` at its root; the other one of these two is the parent's rank `other`. */
-static tuttiResult_t credentials_derive(const struct tuttiComm *parent, const struct context *context, int member,
-                                        int other, struct tt_credentials *out)
+static tuttiResult_t credentials_derive(const struct tuttiComm *parent, const struct tt_child_context *context,
+                                        int member, int other, struct tt_credentials *out)
 {
   struct {
-    struct context context;
+    struct tt_child_context context;
     uint64_t member;
     uint8_t shared[TT_KEY_BYTES];
   } facts = {.context = *context, .member = (uint64_t)member};
@@ -55,7 +45,7 @@ static tuttiResult_t credentials_derive(const struct tuttiComm *parent, const st
   return tuttiSuccess;
 }
 
-static tuttiResult_t id_derive(struct tuttiComm *comm, const struct context *context)
+static tuttiResult_t id_derive(struct tuttiComm *comm, const struct tt_child_context *context)
 {
   struct tt_creation *creation = comm->life.creation;
   const struct tuttiComm *parent = creation->parent;
@@ -91,27 +81,34 @@ static tuttiResult_t topology_take(struct tuttiComm *comm, const struct tuttiCom
   return result;
 }
 
-static void label_make(struct tuttiComm *comm, const struct tuttiComm *parent, enum how how)
+static void label_make(struct tuttiComm *comm, const struct tuttiComm *parent, uint32_t how)
 {
+  static const char *const made[] = {[TT_SPLIT] = "split", [TT_SHRINK] = "shrunk", [TT_GROW] = "grown"};
   if (comm->facts.name[0]) return; /* it has one */
   const char *of = parent->facts.label;
-  snprintf(comm->facts.label, sizeof comm->facts.label, "communicator of %d ranks %s the %.44s%s", comm->facts.nranks,
-           how == SPLIT ? "split from" : "shrunk from", of, strlen(of) > 44 ? "..." : "");
+  snprintf(comm->facts.label, sizeof comm->facts.label, "communicator of %d ranks %s from the %.44s%s",
+           comm->facts.nranks, made[how], of, strlen(of) > 44 ? "..." : "");
+}
+
+tuttiResult_t tt_child_watch(struct tuttiComm *comm, const struct tt_child_context *context, int nmembers)
+{
+  struct tt_creation *creation = comm->life.creation;
+  label_make(comm, creation->parent, context->how);
+  creation->startup = (struct tt_startup){.key = startup_key(creation->parent, context),
+                                      .members = creation->ranks,
+                                      .nmembers = nmembers,
+                                      .is_shrink = context->how == TT_SHRINK,
+                                      .label = comm->facts.label};
+  return tt_child_look(comm); /* before there is anything that other ranks could learn of */
 }
 
 /* Goes on with ranks known: those of creation->ranks, which are the parent's, in the child's order. */
-static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *context)
+static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tt_child_context *context)
 {
   struct tt_creation *creation = comm->life.creation;
   const struct tuttiComm *parent = creation->parent;
   const int32_t *ranks = creation->ranks;
-  label_make(comm, parent, context->how);
-  creation->startup = (struct tt_startup){.key = startup_key(parent, context),
-                                      .members = ranks,
-                                      .nmembers = comm->facts.nranks,
-                                      .is_shrink = context->how == SHRINK,
-                                      .label = comm->facts.label};
-  tuttiResult_t result = tt_child_look(comm); /* before there is anything that other ranks could learn of */
+  tuttiResult_t result = tt_child_watch(comm, context, comm->facts.nranks);
   if (result != tuttiSuccess) return result;
   result = id_derive(comm, context);
   creation->is_child = 1;
@@ -170,31 +167,27 @@ struct color_key {
   int32_t color, key;
 };
 
-/* Appends the all-gather of colors and keys to the parent's queue; the caller drives it. */
-static tuttiResult_t colors_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct color_key *mine)
+tuttiResult_t tt_child_gather(struct tuttiComm *comm, uint64_t form, const void *mine, size_t bytes)
 {
   struct tt_creation *creation = comm->life.creation;
+  struct tuttiComm *parent = creation->parent;
   size_t n = (size_t)parent->facts.nranks;
-  struct color_key *colors = tt_alloc(n + 1, sizeof *mine);
-  if (!colors) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->facts.nranks);
-  colors[n] = *mine;
+  char *all = tt_alloc(n + 1, bytes);
+  if (!all) return tt_fail(tuttiSystemError, "out of memory for the words of %d ranks", parent->facts.nranks);
+  memcpy(all + n * bytes, mine, bytes);
   struct tt_binding binding = {
-      .call = {.count = sizeof *mine,
-               .collective = TT_ALL_GATHER,
-               .type = tuttiUint8,
-               .root = -1,
-               .form = TT_FORM_SPLIT},
-      .in = &colors[n],
-      .out = colors,
+      .call = {.count = bytes, .collective = TT_ALL_GATHER, .type = tuttiUint8, .root = -1, .form = form},
+      .in = all + n * bytes,
+      .out = all,
       .before = 1};
   creation->op = tt_op_take(parent, NULL, &binding);
   if (!creation->op) {
-    tt_free(colors);
+    tt_free(all);
     return tt_comm_give_up(parent, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   }
-  creation->op->owned = colors;
+  creation->op->owned = all;
   creation->op->next_of_group = NULL;
-  creation->stage = SPLITTING;
+  creation->stage = GATHERING;
   tt_ops_submit(creation->op);
   return tuttiSuccess;
 }
@@ -218,7 +211,8 @@ static tuttiResult_t colors_take(struct tuttiComm *comm, const struct tt_op *op)
 {
   const struct color_key *colors = op->owned;
   struct tuttiComm *parent = op->comm;
-  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = colors[parent->facts.rank].color};
+  struct tt_child_context context = {
+      .how = TT_SPLIT, .number = op->binding.call.op, .color = colors[parent->facts.rank].color};
   if (context.color == TUTTI_SPLIT_NOCOLOR) {
     comm->life.is_none = 1;
     atomic_store_explicit(&comm->life.state, TT_COMM_NOT_CREATED, memory_order_release);
@@ -230,15 +224,18 @@ static tuttiResult_t colors_take(struct tuttiComm *comm, const struct tt_op *op)
   return child_begin(comm, &context);
 }
 
-/* The all-gather has failed here. Members of the child to which it brought all colors wait for this rank: they hear of
- * it by the child's key, which only needs this rank's own color. */
-static tuttiResult_t colors_lack(struct tuttiComm *comm, const struct tt_op *op)
+/* The all-gather has failed here. Members of the child to which it brought all words wait for this rank: they hear of
+ * it by the child's key, which of the words only needs this rank's own color. */
+static tuttiResult_t words_lack(struct tuttiComm *comm, const struct tt_op *op)
 {
   struct tt_creation *creation = comm->life.creation;
   const struct tuttiComm *parent = op->comm;
-  const struct color_key *mine = (const struct color_key *)op->owned + parent->facts.nranks;
-  const struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = mine->color};
-  snprintf(comm->facts.label, sizeof comm->facts.label, "communicator split from the %.44s", parent->facts.label);
+  struct tt_child_context context = {.how = TT_GROW, .number = op->binding.call.op};
+  if (op->binding.call.form == TT_FORM_SPLIT) {
+    context.how = TT_SPLIT;
+    context.color = ((const struct color_key *)op->owned + parent->facts.nranks)->color;
+    snprintf(comm->facts.label, sizeof comm->facts.label, "communicator split from the %.44s", parent->facts.label);
+  } else label_make(comm, parent, TT_GROW);
   creation->startup.label = comm->facts.label;
   if (context.number && context.color != TUTTI_SPLIT_NOCOLOR) creation->startup.key = startup_key(parent, &context);
   return tt_comm_why(parent);
@@ -253,7 +250,7 @@ static int parent_enter(struct tuttiComm *parent)
   return 0;
 }
 
-tuttiResult_t tt_split_poll(struct tuttiComm *comm)
+tuttiResult_t tt_child_poll(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
@@ -263,7 +260,9 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
   if (done) {
-    result = op->result == tuttiSuccess ? colors_take(comm, op) : colors_lack(comm, op);
+    int is_split = op->binding.call.form == TT_FORM_SPLIT;
+    if (op->result != tuttiSuccess) result = words_lack(comm, op);
+    else result = is_split ? colors_take(comm, op) : tt_grow_take(comm, op);
     creation->op = NULL;
     tt_op_give(op);
   }
@@ -277,7 +276,7 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
   const struct color_key mine = {spec->color, spec->key};
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
   tuttiResult_t result = tt_comm_health(parent);
-  if (result == tuttiSuccess) result = colors_gather(comm, parent, &mine);
+  if (result == tuttiSuccess) result = tt_child_gather(comm, TT_FORM_SPLIT, &mine, sizeof mine);
   tt_comm_exit(parent);
   return result;
 }
@@ -298,9 +297,9 @@ static struct tt_shrinks *shrinks_add(struct tuttiComm *parent)
   return &parent->life.shrinks[parent->life.nshrinks++];
 }
 
-static struct context try_context(const struct tt_attempt *try)
+static struct tt_child_context try_context(const struct tt_attempt *try)
 {
-  return (struct context){.how = SHRINK, .number = try->number, .set = try->set};
+  return (struct tt_child_context){.how = TT_SHRINK, .number = try->number, .set = try->set};
 }
 
 /* Tries to shrink to other ranks do not count: not all that are left now have made the same ones before. Nor do those
@@ -311,7 +310,7 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
   struct tt_shrinks *of = NULL;
   try->set = 1;
   for (int i = 0; i < spec->nexclude; i++) {
-    struct context rank = {.how = SHRINK, .number = (uint64_t)spec->exclude[i]};
+    struct tt_child_context rank = {.how = TT_SHRINK, .number = (uint64_t)spec->exclude[i]};
     try->set += startup_key(parent, &rank);
   }
   for (uint32_t i = 0; i < parent->life.nshrinks; i++)
@@ -320,7 +319,7 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
     of = shrinks_add(parent);
     if (of) *of = (struct tt_shrinks){.set = try->set};
   }
-  struct context context = {.how = SHRINK, .number = 1, .set = try->set}; /* without memory: this rank's first one */
+  struct tt_child_context context = {.how = TT_SHRINK, .number = 1, .set = try->set}; /* without memory: the first */
   do {
     if (of) context.number = ++of->tries;
     try->key = startup_key(parent, &context);
@@ -332,7 +331,7 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
 {
   struct tuttiComm *parent = spec->parent;
   struct tt_creation *creation = comm->life.creation;
-  struct context context = try_context(&creation->try);
+  struct tt_child_context context = try_context(&creation->try);
   if (!context.number) return tt_fail(tuttiSystemError, "out of memory for one shrink more");
   uint8_t *excluded = tt_alloc((size_t)parent->facts.first_nranks, 1);
   if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->facts.first_nranks);

@@ -65,11 +65,12 @@ tuttiResult_t tt_comm_made_check(const struct tuttiComm *comm);
 /* Checks the same, and that the communicator takes operations. Errors: as well that of its creation. */
 tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm);
 
-/* ---- create.c, rest.c, child.c ---- */
+/* ---- create.c, rest.c, child.c, grow.c ---- */
 
 struct tt_comm_spec {
-  const tuttiUniqueId *id;      /* NULL: made from `parent` */
+  const tuttiUniqueId *id;      /* NULL: made from `parent`; of a grow: another rank of that has it */
   struct tuttiComm *parent;
+  int grows;                    /* 1: `parent` and new ranks, nranks together; rank is that in the parent */
   int color, key;               /* of a split */
   int is_second;                /* 1: a split of all ranks of `parent`, which lives longer and logs their fates */
   const int *exclude;           /* of a shrink: checked; NULL: it is a split */

@@ -95,7 +95,7 @@ tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *
   size_t page = 4096, most = ((size_t)spec->nranks * SLOT_BYTES_OF_RANK + page - 1) / page * page;
   facts->slot_bytes = (size_t)facts->settings.cuda_slot_bytes / page * page;
   if (facts->slot_bytes < most) facts->slot_bytes = most;
-  if (spec->parent) facts->slot_bytes = spec->parent->facts.slot_bytes;
+  if (spec->parent && !spec->grows) facts->slot_bytes = spec->parent->facts.slot_bytes;
   if (spec->is_second)
     return spec->parent->parts.slots ? tt_slots_make_own(&comm->parts.own, spec->parent->parts.slots) : tuttiSuccess;
   tuttiResult_t result = tt_slots_make(&comm->parts.slots, facts->slot_bytes, facts->device,

@@ -161,11 +161,8 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
     result = tt_transports_choose(creation->wanted, &creation->nwanted, TT_COMM_TRANSPORTS,
                                   comm->facts.settings.transports);
   if (result != tuttiSuccess) return result;
-  if (spec->parent) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
-  result = tt_id_unpack(&creation->id, spec->id);
-  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->facts.settings);
-  if (result == tuttiSuccess) result = tt_id_use(spec->id, spec->rank, &creation->used);
-  return result == tuttiSuccess ? tt_creation_start(comm) : result;
+  if (spec->parent && !spec->grows) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
+  return spec->grows ? tt_grow_start(comm, spec) : tt_creation_join(comm, spec->id);
 }
 
 static tuttiResult_t creation_failed(struct tuttiComm *comm, tuttiResult_t code)
@@ -187,8 +184,8 @@ static tuttiResult_t creation_failed(struct tuttiComm *comm, tuttiResult_t code)
 void tt_creation_quit(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->life.state) != TT_COMM_CREATING) return;
-  creation_failed(comm, tt_fail_quiet(tuttiRemoteError, comm->life.creation->op ? "its caller aborted a split of it"
-                                                                     : "its caller aborted it in its start-up"));
+  const char *early = "its caller aborted a split or a grow of it", *late = "its caller aborted it in its start-up";
+  creation_failed(comm, tt_fail_quiet(tuttiRemoteError, comm->life.creation->op ? early : late));
 }
 
 tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *spec)
@@ -214,8 +211,9 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   atomic_store(&comm->life.refs, 1);
   comm->facts.nranks = spec->nranks;
   comm->facts.rank = spec->rank;
-  comm->facts.root_rank = spec->parent ? spec->parent->facts.root_rank : spec->rank;
-  comm->facts.root_nranks = spec->parent ? spec->parent->facts.root_nranks : spec->nranks;
+  const struct tt_comm_facts *root = spec->parent && !spec->grows ? &spec->parent->facts : NULL;
+  comm->facts.root_rank = root ? root->root_rank : spec->rank;
+  comm->facts.root_nranks = root ? root->root_nranks : spec->nranks;
   comm->facts.device = spec->device;
   comm->facts.is_fusions = spec->is_second;
   comm->facts.settings = *spec->settings;
@@ -568,7 +566,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
 static tuttiResult_t advance(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->life.creation;
-  if (creation->stage == SPLITTING) return tt_split_poll(comm);
+  if (creation->stage == GATHERING) return tt_child_poll(comm);
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
     if (result == tuttiSuccess || result == tuttiInProgress) {

@@ -41,7 +41,7 @@ struct pair {
   int is_measured;   /* measured at this start-up, because its times were not known */
 };
 
-enum stage { SPLITTING, MEETING, EXCHANGING, WATCHING, MEASURING, FINDING, AGREEING };
+enum stage { GATHERING, MEETING, EXCHANGING, WATCHING, MEASURING, FINDING, AGREEING };
 
 /* A try to shrink a communicator. */
 struct tt_attempt {
@@ -78,7 +78,7 @@ struct tt_creation {
   struct tt_attempt try;     /* of a shrink */
   uint64_t words_ns;         /* time at which the root reported the failure of the start-up; 0: it has not */
   int is_known;              /* 1: all members know that it has failed */
-  struct tt_op *op;          /* the all-gather of the ranks' colors and keys, which it owns */
+  struct tt_op *op;          /* the all-gather of a split or a grow, which it owns */
 };
 
 /* Goes on once the communicator's nranks, rank and creation->id are known. */
@@ -129,8 +129,24 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
 tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
 
 /* ---- child.c ---- */
+enum tt_child_kind { TT_SPLIT = 1, TT_SHRINK = 2, TT_GROW = 3 };
+
+/* The input of a child's key: only facts that all of its ranks know alike. */
+struct tt_child_context {
+  uint32_t how;    /* enum tt_child_kind */
+  int32_t color;   /* of a split */
+  uint64_t number; /* of the all-gather of a split or a grow; of the try to shrink to these ranks */
+  uint64_t set;    /* of a shrink: a hash of the ranks that are left out, in any order */
+};
+
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
-tuttiResult_t tt_split_poll(struct tuttiComm *comm);
+/* Appends an all-gather of `bytes` of each rank to the parent's queue, for the form of a split or a grow; and moves it,
+ * and goes on with what it has brought. */
+tuttiResult_t tt_child_gather(struct tuttiComm *comm, uint64_t form, const void *mine, size_t bytes);
+tuttiResult_t tt_child_poll(struct tuttiComm *comm);
+/* Begins the watch of the parent over the start-up: its members are those of creation->ranks, `nmembers` of them, and
+ * `context` is the same on all of them, and for nothing else. Errors: as tt_child_look. */
+tuttiResult_t tt_child_watch(struct tuttiComm *comm, const struct tt_child_context *context, int nmembers);
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
 /* The reason, known to the parent's watch, why the child's start-up fails; tuttiSuccess: none. */
 tuttiResult_t tt_child_look(struct tuttiComm *comm);
@@ -140,5 +156,12 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);
 /* Numbers a try to shrink, which begins now. The key is right also without memory. */
 void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try);
+
+/* ---- grow.c ---- */
+/* Goes on with nranks and rank known, at this id. */
+tuttiResult_t tt_creation_join(struct tuttiComm *comm, const tuttiUniqueId *id);
+tuttiResult_t tt_grow_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
+/* Goes on with what the ranks of the parent have said. */
+tuttiResult_t tt_grow_take(struct tuttiComm *comm, const struct tt_op *op);
 
 #endif

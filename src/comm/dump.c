@@ -68,6 +68,7 @@ static uint64_t elements_of(const struct dump *dump, const struct tt_call *call,
 static const char *name_of(const struct tt_call *call)
 {
   if (call->form == TT_FORM_BARRIER) return "barrier";
+  if (call->form == TT_FORM_GROW) return "grow";
   return call->form == TT_FORM_SPLIT ? "split" : tt_kinds[call->collective].name;
 }
 

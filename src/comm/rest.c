@@ -10,7 +10,7 @@
 static int pollset_fill(const struct tuttiComm *comm, struct tt_pollset *pollset)
 {
   const struct tt_creation *creation = comm->life.creation;
-  if (creation->stage == SPLITTING || creation->stage == MEASURING) return 0;
+  if (creation->stage == GATHERING || creation->stage == MEASURING) return 0;
   tt_rendezvous_pollset(creation->rendezvous, pollset);
   if (creation->stage == WATCHING) tt_watch_pollset(comm->parts.watch, pollset);
   return 1;

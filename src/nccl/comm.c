@@ -149,30 +149,22 @@ NCCL_WEAK_NAME(ncclCommRevoke);
 
 /* ---- a communicator that grows ---- */
 
-static ncclResult_t refuse_growth(const char *function)
-{
-  return tt_nccl_refuse(tuttiInvalidUsage, "%s: communicators do not grow yet; make a new one of all ranks with "
-                                           "ncclGetUniqueId and ncclCommInitRank", function);
-}
-
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
 {
-  (void)comm;
-  (void)id;
-  return refuse_growth("ncclCommGetUniqueId");
+  return tt_nccl_result(tuttiCommGetUniqueId(comm, id));
 }
 NCCL_WEAK_NAME(ncclCommGetUniqueId);
 
+/* A new rank binds the device that is current, as with ncclCommInitRankConfig. */
 ncclResult_t pncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
                            ncclConfig_t *config)
 {
-  (void)comm;
-  (void)nranks;
-  (void)id;
-  (void)rank;
-  (void)newcomm;
-  (void)config;
-  return refuse_growth("ncclCommGrow");
+  if (!comm && id) return pncclCommInitRankConfig(newcomm, nranks, *id, rank, config);
+  struct tt_nccl_config storage;
+  tuttiConfig_t *options;
+  ncclResult_t result = tt_nccl_config(&storage, &options, config);
+  if (result == tuttiSuccess) result = tuttiCommGrow(comm, nranks, id, rank, newcomm, options);
+  return comm ? made(result, comm, newcomm) : tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclCommGrow);
 

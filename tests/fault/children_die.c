@@ -70,7 +70,7 @@ static int go_amid(const struct ranks *self, struct trial *trial, tuttiComm_t co
   RANKS_CHECK(tt_comm_create(&child, &spec) == tuttiSuccess);
   while (child->life.creation->stage < (enum stage)trial->stage)
     RANKS_CHECK(tt_comm_create_poll(child) == tuttiInProgress);
-  if (trial->stage == SPLITTING && trial->hosts == 1) /* the all-gather has ended, and the others go on */
+  if (trial->stage == GATHERING && trial->hosts == 1) /* the all-gather has ended, and the others go on */
     while (!atomic_load(&child->life.creation->op->done)) tt_comm_drive(comm, 1);
   if (trial->how == KILL) raise(SIGKILL);
   if (trial->how == EXIT) exit(0);
@@ -180,7 +180,7 @@ static int body(const struct ranks *self)
   roots_await();
   if (ends(trial)) return find_together(self, trial, comm);
   RANKS_CHECK(meeting_wait(trial->later));
-  int has_parent_failed = trial->how == NO_MEMORY || (trial->how == ABORT && trial->stage == SPLITTING);
+  int has_parent_failed = trial->how == NO_MEMORY || (trial->how == ABORT && trial->stage == GATHERING);
   if (trial->how != LEAVE && !has_parent_failed) return make_again(self, trial, comm);
   tuttiCommDestroy(comm);
   return 0;
@@ -280,7 +280,7 @@ static void who_leaves_before_or_aborts_is_named(void **state)
     run(&(struct trial){.kind = SHRINK, .how = LEAVE, .victim = hosts - 1, .hosts = hosts});
     run(&(struct trial){.kind = SHRINK, .how = ABORT, .stage = EXCHANGING, .victim = 1, .hosts = hosts});
     run(&(struct trial){.kind = SPLIT, .how = ABORT, .stage = MEETING, .victim = 0, .hosts = hosts});
-    run(&(struct trial){.kind = SPLIT, .how = ABORT, .stage = SPLITTING, .victim = 1, .hosts = hosts});
+    run(&(struct trial){.kind = SPLIT, .how = ABORT, .stage = GATHERING, .victim = 1, .hosts = hosts});
   }
 }
 

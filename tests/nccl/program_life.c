@@ -61,6 +61,26 @@ static void shrink(const struct world *world)
   OK(ncclCommDestroy(fewer));
 }
 
+/* The last rank leaves and joins again. */
+static void grow(const struct world *world)
+{
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 2)
+  ncclComm_t comm = NULL, fewer = NULL, grown = NULL;
+  int last = world->nranks - 1, is_new = world->rank == last;
+  ncclUniqueId id = next_id(world);
+  if (last == 0) return;
+  OK(ncclCommInitRank(&comm, world->nranks, next_id(world), world->rank));
+  if (!is_new) OK(ncclCommShrink(comm, &last, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT));
+  OK(ncclCommGrow(fewer, world->nranks, is_new || world->rank == 0 ? &id : NULL, is_new ? last : -1, &grown, NULL));
+  works(grown, world->nranks);
+  OK(ncclCommDestroy(grown));
+  if (fewer) OK(ncclCommDestroy(fewer));
+  OK(ncclCommDestroy(comm));
+#else
+  (void)world;
+#endif
+}
+
 static void revoke_and_go_on(const struct world *world)
 {
   ncclComm_t comm = NULL, again = NULL;
@@ -181,6 +201,7 @@ void try_life(const struct world *world)
   split(world);
   split_without_blocking(world);
   shrink(world);
+  grow(world);
   revoke_and_go_on(world);
   init_without_blocking(world);
   init_with_several_ids(world);

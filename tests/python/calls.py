@@ -217,6 +217,24 @@ class Communicators(unittest.TestCase):
                 self.assertEqual(list(small.all_reduce(floats(comm.rank))), [2])
         ranks.threads(3, body)
 
+    def test_grow_takes_in_a_new_rank_behind_the_others(self):
+        unique = tutti.unique_id()
+
+        def body(comm):
+            if comm.rank == 2:  # goes, and comes again
+                comm.close()
+                with tutti.init(id=unique, rank=2, size=3) as again:
+                    self.assertEqual(list(again.all_gather(floats(2), floats(0, 0, 0))), [0, 1, 2])
+                return
+            small = comm.shrink([2])
+            with small.grow(3, unique if comm.rank == 1 else None, name="grown") as grown:
+                self.assertEqual((grown.size, grown.rank), (3, comm.rank))
+                self.assertEqual(list(grown.all_gather(floats(comm.rank), floats(0, 0, 0))), [0, 1, 2])
+            self.assertEqual(list(small.all_reduce(floats(1))), [2])
+            with self.assertRaisesRegex(tutti.TuttiUsageError, "gave the id NULL"):
+                small.grow(3)
+        ranks.threads(3, body)
+
     def test_revoke_ends_a_call_on_the_other_rank_and_shrink_goes_on(self):
         def body(comm):
             if comm.rank == 0:

@@ -106,6 +106,9 @@ class OfOneRank(unittest.TestCase):
         self.refused("a rank in exclude is 'a'", lambda: self.comm.shrink(["a"]))
         self.refused("a rank in exclude is 5", lambda: self.comm.shrink([5]))
         self.refused("nexclude is 1", lambda: self.comm.shrink([0]))
+        self.refused("size is 'a'", lambda: self.comm.grow("a"))
+        self.refused("nranks is 1", lambda: self.comm.grow(1, tutti.unique_id()))
+        self.refused("id is b'short'", lambda: self.comm.grow(2, b"short"))
 
     def test_operations_with_a_scalar_are_of_their_type_and_number(self):
         op = self.comm.scaled_sum(2, "float32")

@@ -228,6 +228,10 @@ static void a_call_reads_as_it_was_written(void **state)
   call.form = TT_FORM_SPLIT;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "CommSplit #2");
   assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
+  call.form = TT_FORM_GROW;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "CommGrow #2");
+  tt_call_before(&exchange, &call);
+  assert_string_equal(tt_call_text(&exchange, text, sizeof text), "Learning #1 before CommGrow #2");
   call.form = TT_FORM_BARRIER;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Barrier #2");
   tt_call_before(&exchange, &call);

@@ -9,7 +9,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from .._comm import join, unique_id
+from .._comm import join
+from .._launch import unique_id
 from .._library import TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
 from ._messages import Messages, has_key, set_key, store_errors
