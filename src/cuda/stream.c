@@ -185,7 +185,7 @@ tuttiResult_t tt_slots_make_own(struct tt_slots **own, const struct tt_slots *be
 static void own_end(struct held *held)
 {
   uint64_t until_ns = tt_now_ns() + QUIET_NS;
-  if (tt_slots_enter(&held->slots) != tuttiSuccess) return;
+  if (held->cuda->driver.context_push(held->context) != CU_SUCCESS) return; /* it is gone, or has failed for good */
   if (held->is_open) tt_slots_mark(&held->slots, held->slots.stream, 0);
   while (held->cuda->driver.event_query(held->event) == CU_NOT_READY && tt_now_ns() < until_ns) sched_yield();
   tt_slots_leave(&held->slots);

@@ -407,7 +407,8 @@ static void a_thread_may_have_handed_a_rank_to_another(void **state)
   unsetenv("TUTTI_LATE_WARN_MS");
 }
 
-/* A thread for each rank: rank 0 sends in a group in which rank 1 has nothing. */
+/* A thread for each rank: rank 0 sends in a group in which rank 1 has nothing. Its stream is held, so that the send
+ * itself does not begin, and has no limit yet. */
 static int sends_alone(const struct ranks *self)
 {
   struct gpu gpu;
@@ -417,12 +418,17 @@ static int sends_alone(const struct ranks *self)
   RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && gpu_comm_make(self, &comm) == 0);
   RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
   void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
-  if (self->rank == 0) state = tuttiSend(memory, COUNT, tuttiFloat, 1, comm, stream);
+  if (self->rank == 0) {
+    RANKS_CHECK(gpu_hold(&gpu, gpu.streams[0], 1) == 0);
+    state = tuttiSend(memory, COUNT, tuttiFloat, 1, comm, stream);
+  }
   while (state == tuttiSuccess) {
     RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess);
     usleep(1000);
   }
-  RANKS_CHECK(state == tuttiRemoteError && tuttiCommAbort(comm) == tuttiSuccess);
+  RANKS_CHECK(state == tuttiRemoteError && comm_says(comm, "has not called what that has waited 600 ms for"));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  if (self->rank == 0) gpu_open(&gpu, 1);
   RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
   return tuttiStreamDestroy(stream) != tuttiSuccess;
 }
