@@ -176,7 +176,8 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   struct packet_head head;
   tuttiResult_t result = tt_message_result(&mailbox->message);
   mailbox->is_posted = 0;
-  if (result == tuttiRemoteError && are_alone(fusion)) return tuttiSuccess;
+  mailbox->is_closed = result == tuttiRemoteError && are_alone(fusion);
+  if (mailbox->is_closed) return tuttiSuccess;
   if (result != tuttiSuccess) return result == tuttiInvalidArgument ? tt_packet_wrong(fusion, message->peer) : result;
   if (message->bytes < sizeof head) return tt_packet_wrong(fusion, message->peer);
   memcpy(&head, mailbox->room, sizeof head);
@@ -226,13 +227,12 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
   struct mailbox *mailbox = &fusion->served->mailbox;
   if (fusion->config.nranks == 1) return 0;
-  int may_be_alone = fusion->served->nleft >= fusion->config.nranks - 1;
-  if (!mailbox->is_posted && !(may_be_alone && are_alone(fusion))) *result = receive(fusion);
+  if (!mailbox->is_posted && !mailbox->is_closed) *result = receive(fusion);
   if (*result != tuttiSuccess) return 0;
   int moved = tt_messages_drive(fusion->config.channel[0], look);
   if (mailbox->is_posted && atomic_load(&mailbox->message.is_over)) {
     *result = received(fusion);
-    moved |= mailbox->first != NULL; /* else nothing can come any more */
+    moved = 1;
   }
   return (*result == tuttiSuccess && postings_end(fusion, result)) || moved;
 }

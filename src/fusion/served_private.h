@@ -56,6 +56,7 @@ struct mailbox {
   char *room;                   /* its */
   size_t room_bytes;
   int is_posted;
+  int is_closed;                /* nothing can come any more */
 };
 
 /* ---- the two parts ---- */
