@@ -207,14 +207,16 @@ static void count_signs(struct tt_watch *watch)
     if (is_foreign(watch, control->links[i].peer)) control->links[i].heard_ns += step;
 }
 
-/* The number of other hosts that ranks of this one are linked with, at most 2. Ranks that left do not count. */
+/* The number of other hosts that ranks of this one are linked with, at most 2. Ranks that left or are lost do not
+ * count: nobody expects to hear them. */
 static int hosts_linked(const struct tt_watch *watch)
 {
   int peers[TT_CONTROL_LINKS], first = -1;
   for (int i = 0; i < watch->nlocal; i++) {
     int n = tt_control_peers(watch->local[i], watch->nranks, peers);
     for (int p = 0; p < n; p++) {
-      if (!is_foreign(watch, peers[p]) || tt_page_gone(&watch->page, peers[p])) continue;
+      if (!is_foreign(watch, peers[p])) continue;
+      if (tt_page_gone(&watch->page, peers[p]) || tt_is_lost(watch, peers[p])) continue;
       int host = watch->members[peers[p]].host_index;
       if (first >= 0 && host != first) return 2;
       first = host;

@@ -332,12 +332,50 @@ static void who_lacks_colors_of_a_split_is_not_waited_for(void **state)
   unsetenv("TUTTI_FAULT");
 }
 
+/* Of three hosts one has died, and another falls silent: rank 1 does not take itself to be the one that is cut off. */
+static int shrink_to_a_silent_host(const struct ranks *self)
+{
+  static const char *const hosts[] = {"a", "b", "c"};
+  struct trial *trial = self->argument;
+  int dead[] = {2}, x = 1;
+  char pid[24];
+  tuttiComm_t comm, child = NULL;
+  tuttiResult_t result = tuttiSuccess;
+  setenv("TUTTI_HOSTID", hosts[self->rank], 1);
+  if (self->rank == 0) atomic_store(&trial->pid, getpid());
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiMax, comm, NULL) == tuttiSuccess);
+  if (self->rank == 2) raise(SIGKILL);
+  while (result == tuttiSuccess) result = tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiMax, comm, NULL);
+  if (self->rank == 0) raise(SIGSTOP);
+  RANKS_CHECK(tuttiCommShrink(comm, dead, 1, &child, NULL, TUTTI_SHRINK_ABORT) == tuttiRemoteError);
+  snprintf(pid, sizeof pid, "pid %d ", atomic_load(&trial->pid));
+  RANKS_CHECK(says(pid));
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void a_silent_host_is_not_waited_for_when_the_others_are_dead(void **state)
+{
+  int pids[3];
+  (void)state;
+  setenv("TUTTI_UNREACHABLE_MS", "500", 1);
+  struct trial *trial = ranks_shared(sizeof *trial);
+  assert_int_equal(ranks_start(3, shrink_to_a_silent_host, trial, pids), 0);
+  assert_int_equal(ranks_wait(pids[1], LIMIT_S), 0);
+  kill(pids[0], SIGKILL);
+  assert_int_equal(ranks_wait(pids[0], LIMIT_S), 128 + SIGKILL);
+  assert_int_equal(ranks_wait(pids[2], LIMIT_S), 128 + SIGKILL);
+  unsetenv("TUTTI_UNREACHABLE_MS");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_inside_a_split_is_known_to_all),
       cmocka_unit_test(a_second_death_inside_a_shrink_is_known_to_all),
       cmocka_unit_test(a_death_inside_the_making_of_a_fusion_is_known_to_all),
+      cmocka_unit_test(a_silent_host_is_not_waited_for_when_the_others_are_dead),
       cmocka_unit_test(who_lacks_colors_of_a_split_is_not_waited_for),
       cmocka_unit_test(an_abort_in_the_first_start_up_is_told),
       cmocka_unit_test(who_leaves_before_or_aborts_is_named),

@@ -244,6 +244,7 @@ static void world_draw(struct world *world, uint64_t seed, uint64_t phases_wante
   world->victims[0] = (int)below(&chance, (size_t)most);
   world->victims[1] = (world->victims[0] + 1 + (int)below(&chance, (size_t)most - 1)) % most;
   if (world->way == STOP && (world->phase == START || world->phase == DESTROY)) world->way = KILL;
+  if (world->way == STOP) world->nvictims = 1; /* whoever hears neither of two hosts takes itself to be cut off */
 }
 
 static void victims_end(struct world *world, const int *pids, uint64_t *chance)
