@@ -192,7 +192,7 @@ static void world_run(uint64_t seed, int are_any)
   }
   int nlive = 0;
   for (int r = 0; r < w.n; r++) nlive += !w.replicas[r].is_dead && w.replicas[r].most < 0;
-  CHECK(2 * nlive <= w.n || w.last > w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
+  CHECK(2 * nlive <= w.n || w.last >= w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
         (int)w.last);
   tt_priority_free(&w.notes);
 }
