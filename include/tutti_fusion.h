@@ -149,8 +149,9 @@
  * tuttiRemoteError. A rank that calls it before it has given its weights, while others contribute to them, ends the
  * fusion.
  *
- * Deaths. With quorum k < n and staleness 0 the fusion survives the death of up to n - k ranks (a rank that was stopped
- * for longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the log. All waits, that of
+ * Deaths. With quorum k < n and staleness 0 a fusion that is made on all ranks survives the death of up to n - k ranks
+ * (one that was stopped for longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the
+ * log. All waits, that of
  * the step under way included, end as ever, with weights of the same contributors in all elements on all ranks: a
  * contribution of a dead rank is in a step for all elements or for none. Another rank serves its elements from then on,
  * from the newest weights that any rank has completely; an update that no rank has completely is made once more, of the

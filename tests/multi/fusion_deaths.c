@@ -87,6 +87,7 @@ static int life_body(const struct ranks *self)
   float sum = 1;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm) == 0);
+  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
   while (job.info.updates < TAGS) {
     if (die_maybe(self, &job, killing)) return last_step(self, &job, killing);
     RANKS_CHECK(job_step(self, &job, (int)job.info.updates, (float)(1 << self->rank)) == 0);
@@ -161,6 +162,7 @@ static int doom_body(const struct ranks *self)
   tuttiResult_t result = tuttiSuccess;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm) == 0);
+  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
   for (int k = 0; result == tuttiSuccess; k++) {
     if (k == 4 && (self->rank == 1 || self->rank == 2)) raise(SIGKILL);
     for (int t = 0; t < TAGGED && result == tuttiSuccess; t++) result = gradient_push(job.fusion, &job.g, t, NULL);
