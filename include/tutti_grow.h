@@ -51,6 +51,19 @@ TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId *id
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId *id, int rank,
                                       tuttiComm_t *newcomm, tuttiConfig_t *config);
 
+/* Takes in a process that was started again. The launcher, `tutti run --restart N`, has done that in place of one that
+ * died. The call is tuttiCommGrow by one rank, and the launcher hands the id over: no rank of comm gives one. Ranks of
+ * comm call it all, in the order of their collectives; several lost ranks are made up for one after the other. In the
+ * process that was started again, which has TUTTI_LAUNCH_RESTART in its environment, comm is NULL: it waits until the
+ * others have come, and becomes the last rank. If it dies before, the call fails on all, and takes in the next one when
+ * called again.
+ *
+ *     while (n < job.nprocs && tuttiLaunchGrow(comm, &grown, NULL) == tuttiSuccess) { ... comm = grown; n++; }
+ *
+ * Errors: as tuttiCommGrow. tuttiInvalidUsage: the job was not started by `tutti run --restart`; on all ranks: all N
+ * restarts are used up. tuttiRemoteError: no process came, or the others did not, within TUTTI_INIT_TIMEOUT_MS. */
+TUTTI_API tuttiResult_t tuttiLaunchGrow(tuttiComm_t comm, tuttiComm_t *newcomm, tuttiConfig_t *config);
+
 #ifdef __cplusplus
 }
 #endif

@@ -115,6 +115,17 @@ TUTTI_API tuttiResult_t tuttiSetLog(tuttiLogFunction_t function, void *context);
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
 
+#define TUTTI_RESTARTS 1000 /* the most of one job */
+
+/* Hands ids on for children that are started again. The n ids of tuttiGetUniqueId are for the first, second, ... child
+ * that this process starts in place of one that has died. They are put into memory whose descriptor (not
+ * close-on-exec) is written to *fd: all children inherit it, with its number in TUTTI_LAUNCH_JOINS, and the k-th child
+ * that is started again has k in TUTTI_LAUNCH_RESTART. Then tuttiLaunchGrow takes them in. tuttiLaunchEnded for the
+ * k-th id, with proc 0 of 1, tells the ranks that wait for such a child that it has ended.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL, n outside 1 .. TUTTI_RESTARTS. tuttiSystemError: no descriptor. */
+TUTTI_API tuttiResult_t tuttiLaunchJoins(const tuttiUniqueId *ids, int n, int *fd);
+
 /* Tells a start-up that a child of this process has ended. The start-up is that of id, whose rendezvous is in this
  * process; the child was process proc of nprocs, and status is that of waitpid. Ranks that wait for a process that can
  * no longer come hear it at once: if the process has not joined, and the communicator has at least nprocs ranks, the

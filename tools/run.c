@@ -49,6 +49,9 @@ static const char *const help =
     "      --keep-going  never terminate the others: for programs that go on without a dead\n"
     "                    rank (fault_level 1, tuttiCommShrink). The exit status is still that of the first rank\n"
     "                    that failed, also where the others end with 0\n"
+    "      --restart N   a rank that fails is started again, N times in all, while others run: for programs\n"
+    "                    that take it in again by tuttiLaunchGrow. It has TUTTI_LAUNCH_RESTART=1, 2, ... in its\n"
+    "                    environment, and does not count for the exit status. Not with -H so far\n"
     "      --no-bind     ranks may run on any core; else each has its share of the cores\n"
     "  -h, --help        this text\n";
 
@@ -69,10 +72,11 @@ static int options_parse(struct job *job, int argc, char **argv)
                                           {"no-prefix", no_argument, NULL, 'p'},
                                           {"grace", required_argument, NULL, 'g'},
                                           {"keep-going", no_argument, NULL, 'k'},
+                                          {"restart", required_argument, NULL, 'r'},
                                           {"no-bind", no_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-  const long long ranks[] = {1, MAX_RANKS}, seconds[] = {0, GRACE_MOST};
+  const long long ranks[] = {1, MAX_RANKS}, seconds[] = {0, GRACE_MOST}, restarts[] = {0, TUTTI_RESTARTS};
   const char *hosts = NULL;
   int option, has_ranks = 0;
   long long number;
@@ -94,12 +98,20 @@ static int options_parse(struct job *job, int argc, char **argv)
       if (!number_read("run", "--grace", DIGITS, seconds, &number)) return 2;
       job->grace_ms = 1000 * (long)number;
       break;
+    case 'r':
+      if (!number_read("run", "--restart", DIGITS, restarts, &number)) return 2;
+      job->restarts = (int)number;
+      break;
     case 'h': fputs(help, stdout); return 0;
     default: return usage_point("run");
     }
   }
   job->program = argv + optind;
   job->total = job->nprocs;
+  if (hosts && job->restarts) {
+    fprintf(stderr, "tutti run: --restart is for the ranks of one host so far: leave out -H or --restart\n");
+    return 2;
+  }
   if (*job->program && hosts && !hosts_read(job, hosts, has_ranks ? job->nprocs : 0)) return 2;
   if (*job->program) return -1;
   fprintf(stderr, "tutti run: no program is given; try `tutti run --help`\n");
@@ -202,6 +214,32 @@ static void output_flush(struct child *child)
   }
 }
 
+/* Tells the ranks that wait for the process in a start-up. */
+static void end_tell(const struct job *job, int p, int pid, int status)
+{
+  int restart = job->children[p].restart;
+  if (restart) tuttiLaunchEnded(&job->joins[restart - 1], 0, 1, pid, status);
+  else tuttiLaunchEnded(&job->id, p, job->nprocs, pid, status);
+}
+
+/* Starts a rank again that has failed, if others run whom it can join. 0: it does not. */
+static int restart(struct job *job, int p, pid_t pid, int status)
+{
+  struct child *child = &job->children[p];
+  if (job->restarted == job->restarts || job->status || job->is_ending || !job->running) return 0;
+  end_tell(job, p, (int)pid, status);
+  if (WIFSIGNALED(status))
+    fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)", p, (int)pid, WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
+  else fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d", p, (int)pid, WEXITSTATUS(status));
+  fprintf(stderr, ", and is started again (restart %d of %d)\n", job->restarted + 1, job->restarts);
+  if (child->out.from >= 0) close(child->out.from);
+  if (child->err.from >= 0) close(child->err.from);
+  child->restart = ++job->restarted;
+  child->ended_pid = 0;
+  return child_start(job, p) == 0;
+}
+
 static void note_end(struct job *job, pid_t pid, int status)
 {
   int p = 0;
@@ -216,7 +254,7 @@ static void note_end(struct job *job, pid_t pid, int status)
   child->in = -1;
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code == 0) return;
+  if (code == 0 || restart(job, p, pid, status)) return;
   failure_note(job, p, pid);
   job->failed.last_ms = now_ms();
   if (job->status) return;
@@ -239,7 +277,7 @@ static void ends_tell(struct job *job)
     struct child *child = &job->children[p];
     if (!child->ended_pid || child->out.from >= 0 || child->err.from >= 0) continue;
     if (job->is_part && job->prefix) part_say(job->first + p, child->ended_pid, child->status);
-    else tuttiLaunchEnded(&job->id, p, job->nprocs, child->ended_pid, child->status);
+    else end_tell(job, p, child->ended_pid, child->status);
     child->ended_pid = 0;
   }
 }
@@ -273,10 +311,12 @@ static void escalate(struct job *job)
 static void signals_take(struct job *job, int fd)
 {
   struct signalfd_siginfo info;
-  while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
+  while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    job->is_ending |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP;
     if (info.ssi_signo == SIGCHLD) reap(job);
     else if (job->nhosts || info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL)
       signal_all(job, (int)info.ssi_signo);
+  }
 }
 
 /* Reads what the launcher tells a part: each byte is a signal; at the end it is gone, or the connection. */
@@ -372,10 +412,22 @@ static int job_run(struct job *job)
   return job->status;
 }
 
+/* 0: it is not possible; the library has said why. */
+static int joins_make(struct job *job)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (!job->restarts) return 1;
+  job->joins = calloc((size_t)job->restarts, sizeof *job->joins);
+  for (int k = 0; k < job->restarts && job->joins && result == tuttiSuccess; k++)
+    result = tuttiGetUniqueId(&job->joins[k]);
+  return job->joins && result == tuttiSuccess &&
+         tuttiLaunchJoins(job->joins, job->restarts, &job->joins_fd) == tuttiSuccess;
+}
+
 static int job_start(struct job *job)
 {
   if ((job->is_part || tuttiGetUniqueId(&job->id) == tuttiSuccess) &&
-      tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess) {
+      tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess && joins_make(job)) {
     if (!job->is_part) master_choose(job);
     return job_run(job);
   }
@@ -392,6 +444,7 @@ int command_run(int argc, char **argv)
   int status = parsed >= 0 ? parsed : job_start(&job);
   for (char **word = job.is_part ? job.program : NULL; word && *word; word++) free(*word);
   if (job.is_part) free(job.program);
+  free(job.joins);
   free(job.hosts);
   free(job.host_list);
   return status;

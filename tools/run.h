@@ -16,6 +16,7 @@ struct child {
   pid_t ended_pid; /* not 0: it has ended, and the start-up is to be told, once all of its output is read */
   pid_t untold_pid; /* not 0: it has failed, and the user is to be told */
   int status;      /* of waitpid */
+  int restart;     /* number of its restart in the job; 0: it is the first of its rank */
   int in;          /* to the standard input of an ssh: signals; -1: none */
   struct output out, err;
 };
@@ -25,6 +26,7 @@ struct host {
   int ranks;
 };
 
+/* More than 25 fields: options, what is made for them, and how the job ends. */
 struct job {
   int nprocs, first, total; /* ranks that are started here, the number of the first one, ranks of the job */
   int nhosts;               /* not 0: nothing is started here, but an ssh for each host */
@@ -33,6 +35,9 @@ struct job {
   char *host_list;      /* the names */
   const char *ssh, *tutti;
   int prefix, keep_going, bind, id_fd;
+  int restarts, restarted, joins_fd; /* restarts that there may be, that there were; the descriptor of their ids */
+  tuttiUniqueId *joins;
+  int is_ending;    /* somebody outside ends the job */
   pid_t pid;        /* of the launcher */
   time_t began;
   struct {

@@ -33,6 +33,19 @@ void master_choose(struct job *job)
   else close(fd);
 }
 
+/* number: of the rank's restart; 0: it is the first process of its rank. */
+static void restart_tell(const struct job *job, int number)
+{
+  char text[16];
+  unsetenv("TUTTI_LAUNCH_RESTART"); /* of a job around this one */
+  unsetenv("TUTTI_LAUNCH_JOINS");
+  if (!job->restarts) return;
+  snprintf(text, sizeof text, "%d", job->joins_fd);
+  setenv("TUTTI_LAUNCH_JOINS", text, 1);
+  snprintf(text, sizeof text, "%d", number);
+  if (number) setenv("TUTTI_LAUNCH_RESTART", text, 1);
+}
+
 void environment_set(const struct job *job, int proc)
 {
   const struct {
@@ -55,4 +68,5 @@ void environment_set(const struct job *job, int proc)
     setenv(variables[v].name, text, 1);
   }
   if (job->master.port) setenv("MASTER_ADDR", job->master.host, 1);
+  restart_tell(job, job->children[proc].restart);
 }

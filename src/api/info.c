@@ -94,6 +94,15 @@ tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
   return tt_launch_id_fd(id, fd);
 }
 
+tuttiResult_t tuttiLaunchJoins(const tuttiUniqueId *ids, int n, int *fd)
+{
+  if (!ids) return tt_null("ids");
+  if (!fd) return tt_null("fd");
+  if (n < 1 || n > TUTTI_RESTARTS)
+    return tt_fail(tuttiInvalidArgument, "n is %d: it must be from 1 to %d", n, TUTTI_RESTARTS);
+  return tt_joins_make(ids, n, fd);
+}
+
 tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status)
 {
   struct tt_id unpacked;

@@ -219,6 +219,32 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId *i
   return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
 }
 
+/* The first rank of comm takes the join, for all. */
+static tuttiResult_t launch_grow(tuttiComm_t comm, tuttiComm_t *newcomm, tuttiConfig_t *config)
+{
+  const struct tt_comm_facts *facts = tt_comm_facts(comm);
+  tuttiUniqueId id;
+  int has = 0;
+  tuttiResult_t result = facts->rank == 0 ? tt_join_take(facts->nranks + 1, &id, &has) : tuttiSuccess;
+  if (result != tuttiSuccess) return tt_group_refuse(result);
+  return tuttiCommGrow(comm, facts->nranks + 1, has ? &id : NULL, -1, newcomm, config);
+}
+
+tuttiResult_t tuttiLaunchGrow(tuttiComm_t comm, tuttiComm_t *newcomm, tuttiConfig_t *config)
+{
+  struct tt_settings settings;
+  tuttiUniqueId id;
+  int nranks = 0;
+  tuttiResult_t result = tt_process_check();
+  if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
+  if (result == tuttiSuccess && comm) result = parent_check(comm, tt_comm_facts(comm)->nranks + 1, -1);
+  if (result == tuttiSuccess && comm) return launch_grow(comm, newcomm, config);
+  if (result == tuttiSuccess) result = tt_settings_load(&settings);
+  if (result == tuttiSuccess) result = tt_join_await((int)settings.init_timeout_ms, &id, &nranks);
+  if (result != tuttiSuccess) return tt_group_refuse(result);
+  return tuttiCommGrow(NULL, nranks, &id, nranks - 1, newcomm, config);
+}
+
 /* ---- without lost ranks ---- */
 
 static tuttiResult_t exclude_check(const struct tt_comm_facts *parent, const int *exclude, int nexclude)

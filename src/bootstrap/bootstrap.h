@@ -118,4 +118,14 @@ tuttiResult_t tt_launch_get(tuttiLaunch_t *launch);
  * TUTTI_LAUNCH_PROC, TUTTI_LAUNCH_LOCAL_NPROCS, TUTTI_LAUNCH_LOCAL_PROC. */
 tuttiResult_t tt_launch_id_fd(const tuttiUniqueId *id, int *fd);
 
+/* Restarts of `tutti run`: writes n ids to memory that children inherit through *fd, sealed but for their use. Errors:
+ * tuttiSystemError. */
+tuttiResult_t tt_joins_make(const tuttiUniqueId *ids, int n, int *fd);
+/* Takes the first of them that nobody has taken, for a communicator of nranks ranks: *has, 0: there is none left.
+ * Errors: tuttiInvalidUsage: this job has no such memory. */
+tuttiResult_t tt_join_take(int nranks, tuttiUniqueId *id, int *has);
+/* In a process that was started again: waits until its id was taken. Errors: tuttiInvalidUsage: it was not;
+ * tuttiRemoteError: the limit has passed. */
+tuttiResult_t tt_join_await(int limit_ms, tuttiUniqueId *id, int *nranks);
+
 #endif

@@ -54,7 +54,7 @@ static tuttiResult_t said_check(const struct said *said, int n, int *giver)
   }
   if (*giver >= 0) return tuttiSuccess;
   return tt_fail(tuttiInvalidUsage, "all ranks gave the id NULL to tuttiCommGrow: the rank that has called "
-                 "tuttiCommGetUniqueId gives its id");
+                 "tuttiCommGetUniqueId gives its id; or `tutti run --restart` has no restart left");
 }
 
 tuttiResult_t tt_grow_take(struct tuttiComm *comm, const struct tt_op *op)
