@@ -176,8 +176,10 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   struct packet_head head;
   tuttiResult_t result = tt_message_result(&mailbox->message);
   mailbox->is_posted = 0;
-  mailbox->is_closed = result == tuttiRemoteError && are_alone(fusion);
-  if (mailbox->is_closed) return tuttiSuccess;
+  if (result == tuttiRemoteError && fusion->served->deaths.takeover) { /* alone, or a rank died in the middle of it */
+    mailbox->is_closed = are_alone(fusion);
+    return tt_comm_health(fusion->config.channel[0]);
+  }
   if (result != tuttiSuccess) return result == tuttiInvalidArgument ? tt_packet_wrong(fusion, message->peer) : result;
   if (message->bytes < sizeof head) return tt_packet_wrong(fusion, message->peer);
   memcpy(&head, mailbox->room, sizeof head);
