@@ -23,7 +23,7 @@
 
 #define N TT_RAFT_REPLICAS
 #define STORM 2000  /* until then links lose words, and replicas die and campaign for no reason */
-#define END 4000
+#define END 8000
 #define TICK 40
 #define INDICES 2000
 #define TERMS 2000
