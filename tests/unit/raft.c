@@ -50,6 +50,7 @@ static struct world {
   int n;
   uint64_t values;            /* proposed so far */
   uint64_t last, calm;        /* highest index that was committed; at the end of the storm */
+  uint64_t last_term;         /* in which that was */
   uint64_t committed[INDICES]; /* values; 0: none yet */
   int leaders[TERMS];         /* 1 + the leader of each term */
   int side[N];                /* replicas of other sides are not heard */
@@ -112,7 +113,9 @@ static void committed_check(int r)
   CHECK(last->index == 1 || w.committed[last->index - 1], "index %d is committed before the one before it",
         (int)last->index);
   *value = last->value;
-  if (last->index > w.last) w.last = last->index;
+  if (last->index <= w.last) return;
+  w.last = last->index;
+  w.last_term = last->term;
 }
 
 static void win_check(int r)
@@ -121,6 +124,7 @@ static void win_check(int r)
   CHECK(said->term < TERMS, "term %d", (int)said->term);
   CHECK(!w.leaders[said->term], "term %d has leaders %d and %d", (int)said->term, w.leaders[said->term] - 1, r);
   w.leaders[said->term] = 1 + r;
+  if (said->term < w.last_term) return; /* its votes were slow, and a later term goes on */
   CHECK(said->last.index >= w.last, "leader %d has %d entries, and %d were committed", r, (int)said->last.index,
         (int)w.last);
   CHECK(said->last.index != w.last || !w.last || w.committed[w.last] == said->last.value,
