@@ -170,11 +170,11 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
   return 1;
 }
 
-/* Length of the frame whose first 16 bytes are there; 0 if they are wrong. */
-static size_t frame_len(const uint8_t *bytes, int nranks)
+/* Length of the frame whose first 8 bytes are there; 0 if they are wrong. */
+static size_t frame_len(const uint8_t *bytes)
 {
-  uint32_t type = get4(bytes + 4), rank = get4(bytes + 8);
-  if (get4(bytes) != FRAME_MAGIC || rank >= (uint32_t)nranks) return 0;
+  uint32_t type = get4(bytes + 4);
+  if (get4(bytes) != FRAME_MAGIC) return 0;
   if (type < TT_FRAME_BEAT || type > TT_FRAME_WORDS) return 0;
   return type >= TT_FRAME_NOTICE ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
 }
@@ -193,13 +193,13 @@ int tt_frame_step(struct tt_frame_reader *reader, struct tt_seal *in, const uint
                   struct tt_frame *frame)
 {
   if (reader->have < TT_FRAME_BYTES && !fill(reader, data, len, TT_FRAME_BYTES)) return 0;
-  size_t want = frame_len(reader->bytes, nranks);
-  if (want == 0) return -1;
+  size_t want = frame_len(reader->bytes);
+  if (want == 0) return -2; /* who has the key begins no frame so */
   if (!fill(reader, data, len, want)) return 0;
   if (!tt_seal_fits(in, reader->bytes, want - TT_TAG_BYTES, reader->bytes + want - TT_TAG_BYTES)) return -2;
   reader->have = 0;
   memset(frame, 0, sizeof *frame);
   frame->type = get4(reader->bytes + 4);
   frame->rank = (int32_t)get4(reader->bytes + 8);
-  return decode(reader->bytes, nranks, frame) ? 1 : -1;
+  return frame->rank >= 0 && frame->rank < nranks && decode(reader->bytes, nranks, frame) ? 1 : -1;
 }

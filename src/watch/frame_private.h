@@ -62,7 +62,8 @@ struct tt_frame_reader {
 };
 
 /* Takes bytes from *data, *len until a frame is whole. 1: *frame is written; 0: more bytes are wanted; -1: this is no
- * frame of ours; -2: the frame came damaged, twice, or not in its turn. After -1 and -2 the stream cannot be used. */
+ * frame of ours, though its tag fits; -2: the frame came damaged, twice, or not in its turn. After -1 and -2 the stream
+ * cannot be used. */
 int tt_frame_step(struct tt_frame_reader *reader, struct tt_seal *in, const uint8_t **data, size_t *len, int nranks,
                   struct tt_frame *frame);
 

@@ -159,7 +159,7 @@ static const char *digest(struct tt_control_link *link, const uint8_t *data, siz
     if (!take(link, &frame)) return "it sent control frames that make no sense";
   *is_damaged = step == -2;
   if (step == -2) return "a control frame of it came damaged, twice or not in its turn (wrong tag)";
-  return step ? "what it sent are no control frames, or came damaged" : NULL;
+  return step ? "what it sent are no control frames" : NULL;
 }
 
 /* Nothing that still comes on the link can be trusted, but frames that we send still arrive. */

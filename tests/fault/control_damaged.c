@@ -16,7 +16,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-enum deed { NOTHING, CHANGE, REPEAT, LEAVE_OUT };
+/* Places of a frame's magic, type, rank and body are changed. */
+enum deed { NOTHING, CHANGE_MAGIC, CHANGE_TYPE, CHANGE_RANK, CHANGE_BODY, REPEAT, LEAVE_OUT };
+static const int places[] = {[CHANGE_MAGIC] = 2, [CHANGE_TYPE] = 6, [CHANGE_RANK] = 9, [CHANGE_BODY] = 50};
 static _Atomic int next_deed;
 
 /* Instead of the C library's. A control frame has 80 bytes and begins with "ttc". */
@@ -27,9 +29,9 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
   enum deed deed = is_control ? (enum deed)atomic_exchange(&next_deed, NOTHING) : NOTHING;
   if (deed == LEAVE_OUT) return (ssize_t)len;
   if (deed == REPEAT) syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
-  if (deed != CHANGE) return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
+  if (deed == NOTHING || deed == REPEAT) return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
   memcpy(changed, data, sizeof changed);
-  changed[50] ^= 4;
+  changed[places[deed]] ^= 4;
   return syscall(SYS_sendto, fd, changed, len, flags, NULL, 0);
 }
 
@@ -55,7 +57,7 @@ static void a_control_frame_otherwise_than_sent_is_told_on_both_sides(void **sta
 {
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 0);
-  for (int deed = CHANGE; deed <= LEAVE_OUT; deed++)
+  for (int deed = CHANGE_MAGIC; deed <= LEAVE_OUT; deed++)
     assert_int_equal(ranks_run_processes(2, meet_a_change, &deed, 60), 0);
 }
 
