@@ -125,6 +125,7 @@ void tt_client_come(void *owner, const struct tt_hello *hello, const struct tt_s
   tt_socket_guard(fd, root->unreachable_ms);
   if (tt_watcher_add(&client->watcher, EPOLLIN) != tuttiSuccess) {
     close(fd);
+    tt_wipe(client, sizeof *client);
     tt_free(client);
     return;
   }

@@ -42,6 +42,7 @@ static void root_free(struct tt_root *root)
   tt_free(root->peer_infos[0]);
   tt_free(root->peer_infos[1]);
   tt_free(root->slots);
+  tt_wipe(root, sizeof *root);
   tt_free(root);
   tt_service_release();
 }

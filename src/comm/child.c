@@ -241,6 +241,12 @@ static tuttiResult_t words_lack(struct tuttiComm *comm, const struct tt_op *op)
   return tt_comm_why(parent);
 }
 
+/* The words of all ranks, and this rank's own behind them. */
+static size_t words_bytes(const struct tt_op *op)
+{
+  return ((size_t)op->comm->facts.nranks + 1) * op->binding.call.count;
+}
+
 /* As tt_comm_enter; several children of one parent may be polled by the caller and by the progress thread at once. */
 static int parent_enter(struct tuttiComm *parent)
 {
@@ -264,6 +270,7 @@ tuttiResult_t tt_child_poll(struct tuttiComm *comm)
     if (op->result != tuttiSuccess) result = words_lack(comm, op);
     else result = is_split ? colors_take(comm, op) : tt_grow_take(comm, op);
     creation->op = NULL;
+    tt_wipe(op->owned, words_bytes(op)); /* those of a grow have its id */
     tt_op_give(op);
   }
   atomic_fetch_sub(&parent->life.inside, 1);

@@ -68,6 +68,5 @@ tuttiResult_t tt_grow_take(struct tuttiComm *comm, const struct tt_op *op)
   if (result == tuttiSuccess) result = tt_child_watch(comm, &context, n);
   if (result == tuttiSuccess && !creation->rendezvous) result = tt_creation_join(comm, &said[giver].id);
   if (result == tuttiSuccess) creation->stage = MEETING;
-  tt_wipe(said, (size_t)n * sizeof *said);
   return result;
 }
