@@ -109,8 +109,8 @@ static enum step fail_late(struct tt_dialer *dialer, uint64_t now)
   char why[400];
   snprintf(why, sizeof why, "given up after %u attempt%s in %.1f s, the last one: %s. %s",
            dialer->attempts, dialer->attempts == 1 ? "" : "s", (double)(now - dialer->started_ns) / 1e9, dialer->cause,
-           dialer->is_users ? "Is rank 0 alive, in the same network namespace, of the same user, and with the same "
-                            "TUTTI_KEY_FILE and TUTTI_AUTH (none here)?"
+           dialer->is_users ? "Is rank 0 alive, in the same network namespace, of the same user, and, as here, "
+                            "with neither TUTTI_KEY_FILE nor TUTTI_AUTH=none?"
            : dialer->to.any.sa_family == AF_UNIX
                ? "Is that process still alive, in the same network namespace?"
                : "Is that process still alive, and does a firewall let TCP through? "
@@ -236,7 +236,7 @@ static enum step read_exactly(struct tt_dialer *dialer, uint8_t *buffer, uint32_
     return again(dialer, "closed by the other side before it said anything");
   if (n == 0) {
     static const char why[] = "closed by the other side on our reply: the id was used before (each serves one "
-                              "communicator), or is of another job";
+                              "communicator) or is of another job, or Tutti there is of another build";
     return is_refusal(dialer) ? turned_away(dialer, why) : again(dialer, why);
   }
   dialer->got += (uint32_t)n;

@@ -173,6 +173,7 @@ static void servers_of_another_kind_are_no_peers(void **state)
               "not this library");
   server_says("", 0, 0, tuttiRemoteError, "before it said anything");
   server_says("", 0, 1, tuttiRemoteError, "on our reply");
+  server_says("", 0, 1, tuttiRemoteError, "or Tutti there is of another build. "); /* builds before TUTTI_AUTH=data */
   server_says(verdict, 39, 1, tuttiRemoteError, "on our reply");
   server_says(verdict, sizeof verdict, 1, tuttiInvalidUsage, "another key");
 }
