@@ -199,8 +199,8 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
  * With TUTTI_COMM_ID=host:port every process may call it: all the ids lead to the same address, which rank 0 opens in
  * tuttiCommInitRank. Communicators are made there one after the other, with an id each.
  *
- * Errors: tuttiInvalidArgument: id is NULL, or a setting is out of range.
- * tuttiSystemError: no usable interface, no port, no thread. */
+ * Errors: tuttiInvalidArgument: id is NULL, a setting is out of range, or the host's name is not known within
+ * TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no usable interface, no port, no thread. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 
 /* Finds out which launcher started this process. It asks the environment (`tutti run`;
@@ -211,10 +211,10 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * call is collective over the job's processes; later calls in the same process return the same answer. A process may
  * bring several ranks under the same id. A program that also uses MPI calls MPI_Init first.
  *
- * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts itself (the sentence names the
- * variable). tuttiSystemError: the launcher did not answer. tuttiInvalidUsage: the launcher carries no secret, the
- * address is not loopback (where all ranks must be of one user), and neither TUTTI_KEY_FILE
- * nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
+ * Errors: tuttiInvalidArgument: launch is NULL, the environment contradicts itself (the sentence names the variable),
+ * or the name of rank 0's host is not known within TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no answer of the launcher.
+ * tuttiInvalidUsage: the launcher carries no secret, the address is not loopback (where all ranks must be of one user),
+ * and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 
 /* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm. The call is collective: it returns

@@ -57,8 +57,9 @@ struct tt_ended {
 void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 
 /* Makes the fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
- * that all processes make the same id. Errors: tuttiInvalidArgument: no such address;
- * tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none. */
+ * that all processes make the same id. Blocks until the host's name is known, for TUTTI_INIT_TIMEOUT_MS at most.
+ * Errors: tuttiInvalidArgument: no such address; tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor
+ * TUTTI_AUTH=none. */
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
 
 /* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds of `len` bytes (equal on all,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The unique id: its contents, and the making of a new one. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,6 +9,9 @@
 #define MAGIC 0x69747475u /* "utti" */
 #define LAYOUT 2
 #define PACKED_FLAGS TT_ID_FIXED
+#define NAME_AGAIN_NS 100000000u /* between the first two looks for a name, and twice as long each time, */
+#define NAME_AGAIN_MOST_NS 1600000000u /* up to this */
+#define NAME_WARN_NS 5000000000u /* after which the user is told that a name does not come */
 
 /* The 128 bytes; little endian. */
 struct packed_id {
@@ -169,13 +173,36 @@ static tuttiResult_t secret_check(const struct tt_id *id, const char *text,
   return tuttiSuccess;
 }
 
+/* Where containers start, the name of rank 0 may come later than the other ranks. */
+static tuttiResult_t address_await(struct tt_address *address, const char *text, const struct tt_settings *settings)
+{
+  uint64_t began = tt_now_ns(), end = began + (uint64_t)settings->init_timeout_ms * 1000000u, pause = NAME_AGAIN_NS;
+  int is_told = 0, is_warned = 0;
+  for (;;) {
+    char sentence[TT_SENTENCE_BYTES];
+    tuttiResult_t result = tt_address_parse(address, text);
+    uint64_t now = tt_now_ns();
+    if (result != tuttiInProgress) return result;
+    snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+    if (now >= end) return tt_fail(tuttiInvalidArgument, "%s", sentence);
+    int warns = !is_warned && now - began >= NAME_WARN_NS;
+    if (warns || !is_told)
+      tt_log(warns ? TT_LOG_WARN : TT_LOG_INFO, "%s; asked again for %llu s (TUTTI_INIT_TIMEOUT_MS)", sentence,
+             (unsigned long long)((end - now + 999999999u) / 1000000000u));
+    is_told = 1;
+    is_warned |= warns;
+    tt_sleep_ns(pause < end - now ? pause : end - now);
+    if (pause < NAME_AGAIN_MOST_NS) pause *= 2;
+  }
+}
+
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings)
 {
   static const uint8_t public_key[TT_KEY_BYTES];
   uint8_t job[TT_KEY_BYTES];
   struct tt_id made = {.flags = TT_ID_FIXED};
   tuttiResult_t result = tt_auth_init();
-  if (result == tuttiSuccess) result = tt_address_parse(&made.root, text);
+  if (result == tuttiSuccess) result = address_await(&made.root, text, settings);
   if (result == tuttiSuccess) result = secret_check(&made, text, settings);
   if (result != tuttiSuccess) return result;
   tt_key_derive(job, public_key, "tutti-fixed-job", text, strlen(text));

@@ -82,11 +82,26 @@ static const char *environment(const void *owner, const char *name)
   return tt_env(name);
 }
 
-static tuttiResult_t made_id(tuttiUniqueId *out, const char *address, const struct tt_settings *settings)
+/* Debian's /etc/hosts has the host's own name at 127.0.1.1. A loopback address is meant as it is written. */
+static void loopback_warn(const struct tt_launch_plan *plan, const struct tt_address *root)
+{
+  char text[TT_ADDRESS_TEXT_BYTES];
+  const char *name = plan->address;
+  if (plan->proc != 0 || plan->nprocs <= plan->local_nprocs || !tt_address_is_loopback(root)) return;
+  if (*name == '[' || strncmp(name, "127.", 4) == 0 || strstr(name, "localhost")) return;
+  tt_log(TT_LOG_WARN,
+         "\"%s\" (TUTTI_COMM_ID or MASTER_ADDR) is %s on the host of rank 0, where ranks of other hosts cannot reach "
+         "it: give an address of the network, such as the first one of `hostname -I`, or correct /etc/hosts",
+         name, tt_address_text(root, text, sizeof text));
+}
+
+static tuttiResult_t made_id(tuttiUniqueId *out, const struct tt_launch_plan *plan, const struct tt_settings *settings)
 {
   struct tt_id id;
-  tuttiResult_t result = address ? tt_id_fixed(&id, address, settings) : tt_id_create(&id, settings);
+  int is_fixed = plan->address[0] != 0;
+  tuttiResult_t result = is_fixed ? tt_id_fixed(&id, plan->address, settings) : tt_id_create(&id, settings);
   if (result != tuttiSuccess) return result;
+  if (is_fixed) loopback_warn(plan, &id.root);
   tt_id_pack(&id, out);
   tt_wipe(&id, sizeof id);
   return tuttiSuccess;
@@ -105,9 +120,7 @@ static tuttiResult_t plan_follow(tuttiLaunch_t *launch, const struct tt_launch_p
   case TT_LAUNCHER_TUTTI: return descriptor_id(plan->fd, &launch->id);
   case TT_LAUNCHER_PMIX: return tt_launch_pmix(launch, settings);
   case TT_LAUNCHER_PMI: return tt_launch_pmi(launch, plan->fd, settings);
-  case TT_LAUNCHER_COMM_ID:
-  case TT_LAUNCHER_TORCHRUN: return made_id(&launch->id, plan->address, settings);
-  default: return made_id(&launch->id, NULL, settings);
+  default: return made_id(&launch->id, plan, settings);
   }
 }
 

@@ -13,7 +13,7 @@ struct tt_launch_plan {
   enum tt_launcher launcher;
   int nprocs, proc, local_nprocs, local_proc; /* not for PMIx: the library is asked */
   int fd;                                     /* tutti: TUTTI_LAUNCH_FD; pmi: PMI_FD */
-  char address[TT_SETTING_TEXT_BYTES + 16];   /* comm_id and torchrun: "host:port" */
+  char address[TT_SETTING_TEXT_BYTES + 16];   /* comm_id and torchrun: "host:port"; else "" */
 };
 
 /* The value of a variable, NULL if unset or empty. */

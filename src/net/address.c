@@ -154,6 +154,26 @@ static int port_parse(const char *text)
   return *end || port > 65535 ? -1 : (int)port;
 }
 
+/* Labels of 1 to 63 letters, digits, '-' and '_', the last one not only digits, as in a wrong IPv4 address. */
+static int is_name(const char *host)
+{
+  static const char *const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  for (;;) {
+    size_t len = strspn(host, legal);
+    if (len == 0 || len > 63 || (host[len] && host[len] != '.')) return 0;
+    if (!host[len] || !host[len + 1]) return strspn(host, "0123456789") < len;
+    host += len + 1;
+  }
+}
+
+static tuttiResult_t unknown(const char *host, const char *text, const char *why, int may_come)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "host \"%.200s\" of \"%.200s\" (TUTTI_COMM_ID or MASTER_ADDR) is not known: %s",
+           host, text, why);
+  return may_come ? tt_fail_quiet(tuttiInProgress, sentence) : tt_fail(tuttiInvalidArgument, "%s", sentence);
+}
+
 tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
 {
   char host[256];
@@ -168,9 +188,7 @@ tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
   struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
   int error = getaddrinfo(host, NULL, &hints, &found);
   if (error)
-    return tt_fail(tuttiInvalidArgument,
-                   "host \"%.200s\" of \"%.200s\" (TUTTI_COMM_ID or MASTER_ADDR) is not known: %s", host, text,
-                   error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+    return unknown(host, text, error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error), is_name(host));
   struct tt_address made;
   memset(&made, 0, sizeof made);
   made.len = found->ai_addrlen;

@@ -42,7 +42,8 @@ tuttiResult_t tt_address_unpack(struct tt_address *address,
                                 const uint8_t in[TT_ADDRESS_PACKED_BYTES]);
 
 /* Parses "host:port" or "[v6]:port"; a name is resolved (this may block). Port 0 is allowed and means any
- * port, for a listener. Errors: tuttiInvalidArgument with the text and the form wanted. */
+ * port, for a listener. tuttiInProgress: nobody knows the name so far; the last sentence says so, and is not logged.
+ * Errors: tuttiInvalidArgument with the text and the form wanted, or that it is neither an address nor a legal name. */
 tuttiResult_t tt_address_parse(struct tt_address *address, const char *text);
 
 int tt_address_is_loopback(const struct tt_address *address);
