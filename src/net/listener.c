@@ -189,11 +189,14 @@ static int same_credentials(const struct tt_credentials *a, const struct tt_cred
          memcmp(a->key, b->key, TT_KEY_BYTES) == 0;
 }
 
-static int is_admitted(const struct tt_listener *listener, const struct tt_credentials *credentials,
-                       enum tt_hello_kind kind, uint32_t dst)
+/* An owner may admit very many in a row, each with a key of its own: then only its first one is looked for. */
+static int is_admitted(const struct tt_listener *listener, const struct tt_admission *made)
 {
-  for (const struct tt_admission *at = listener->admissions; at; at = at->next)
-    if (at->kind == kind && at->dst == dst && same_credentials(&at->credentials, credentials)) return 1;
+  for (const struct tt_admission *at = listener->admissions; at; at = at->next) {
+    if (at->kind == made->kind && at->dst == made->dst && same_credentials(&at->credentials, &made->credentials))
+      return 1;
+    if (at == listener->admissions && at->owner == made->owner && at->kind == made->kind) return 0;
+  }
   return 0;
 }
 
@@ -205,7 +208,7 @@ tuttiResult_t tt_listener_admit(struct tt_listener *listener, const struct tt_cr
   *made = (struct tt_admission){
       .credentials = *credentials, .kind = kind, .dst = dst, .client = client, .owner = owner};
   tt_service_lock();
-  int taken = is_admitted(listener, credentials, kind, dst);
+  int taken = is_admitted(listener, made);
   if (!taken) {
     made->next = listener->admissions;
     listener->admissions = made;
