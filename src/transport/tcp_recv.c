@@ -62,8 +62,8 @@ static ssize_t stage_fill(struct tcp_link *link, size_t len)
 
 static ssize_t tag_broken(struct tcp_link *link)
 {
-  return tt_tcp_break(link, "a frame came changed, twice or not in its turn: its tag does not fit (TUTTI_AUTH=%s)",
-                      link->check == TCP_ENCRYPTED ? "encrypt" : "data");
+  return tt_tcp_break(link, "a frame came changed, twice or out of turn (its tag does not fit, TUTTI_AUTH=%s): "
+                      "something on the way changes data", link->check == TCP_ENCRYPTED ? "encrypt" : "data");
 }
 
 /* As payload_land, of a guarded frame. Not inlined, so that frames without tags stay as short as they are. */

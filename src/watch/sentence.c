@@ -95,7 +95,7 @@ void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char 
 {
   struct names names;
   names_fill(watch, rank, &names);
-  snprintf(text, TT_SENTENCE_BYTES, "lost connection to %s %s: %.160s; look for its end in its own output",
+  snprintf(text, TT_SENTENCE_BYTES, "lost connection to %s %s: %.160s; if it has ended, its own output says why",
            names.rank, names.when, how);
 }
 

@@ -265,6 +265,26 @@ static void frames_of_another_connection_do_not_fit(void **state)
   }
 }
 
+/* Each direction has its own key: what rank 0 sent is nothing that rank 1 could have sent. */
+static void frames_sent_back_do_not_fit(void **state)
+{
+  (void)state;
+  for (int level = TT_AUTH_DATA; level <= TT_AUTH_ENCRYPT; level++) {
+    struct scene scene;
+    const void *data;
+    ssize_t n = 0;
+    scene_open(&scene, level);
+    size_t len = scene_send(&scene);
+    assert_int_equal(send(scene.relay.near, scene.relay.kept, 2 * len, MSG_NOSIGNAL), 2 * len);
+    scene.links[0]->ops->recv_begin(scene.links[0], &scene.head);
+    for (; n == 0; usleep(50)) n = scene.links[0]->ops->peek(scene.links[0], &data, 1);
+    assert_int_equal(n, TT_LINK_BROKEN);
+    assert_non_null(strstr(scene.links[0]->why, "rank 1: a frame came changed, twice or out of turn"));
+    assert_non_null(strstr(scene.links[0]->why, "something on the way changes data"));
+    scene_close(&scene);
+  }
+}
+
 int main(void)
 {
   alarm(120);
@@ -274,6 +294,7 @@ int main(void)
       cmocka_unit_test(a_relay_that_changes_authenticated_data_ends_the_link),
       cmocka_unit_test(a_relay_reads_data_unless_it_is_encrypted),
       cmocka_unit_test(frames_of_another_connection_do_not_fit),
+      cmocka_unit_test(frames_sent_back_do_not_fit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
