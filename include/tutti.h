@@ -462,11 +462,11 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * with undefined contents of its buffers. A program that waits by cudaStreamSynchronize alone would wait for ever:
  * another thread has to look, as that of PyTorch does.
  *
- * CUDA streams take all collectives, sends and receives, and refuse what they do not take yet by name: codecs,
- * events, fusions. A group has streams of one communicator that are all live, or all captured into one graph. Both
- * ends of a message of more than 4 MiB must have it in matching groups, or both ranks end with an error (docs/cuda.md).
- * A call on a stream under capture becomes part of the graph and is carried out at each replay, on all ranks alike; the
- * graph must not run any more once comm is destroyed.
+ * CUDA streams take all collectives, sends and receives, and refuse what they do not take yet by name: codecs, events,
+ * fusions. A group has streams of one communicator that are all live, or all captured into one graph, and no call
+ * without a stream on memory of a GPU. Both ends of a message of more than 4 MiB must have it in matching groups, or
+ * both ranks end with an error (docs/cuda.md). A call on a stream under capture becomes part of the graph and runs at
+ * each replay, on all ranks alike; the graph must not run any more once comm is destroyed.
  *
  * Errors: tuttiInvalidArgument: stream NULL. tuttiSystemError: no memory. Operations on it: tuttiInvalidUsage: comm
  * belongs to no CUDA context, or what is refused. tuttiUnhandledCudaError: the driver refuses, or memory operations of

@@ -316,8 +316,24 @@ static tuttiResult_t kinds_check(const struct tt_op *first, const struct tt_op *
   return tuttiSuccess;
 }
 
+/* A GPU may do strictly one thing after the other, and a call on a stream then has it wait for other ranks before the
+ * copies of a call without one are done, on which those may depend. */
+static tuttiResult_t ways_check(const struct tt_op *first)
+{
+  const struct tt_op *triggered = NULL, *fetched = NULL;
+  for (const struct tt_op *op = first; op; op = op->next_of_group)
+    if (op->is_triggered) triggered = op;
+    else if (op->is_fetched) fetched = op;
+  if (!triggered || !fetched) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "a group has a call of %s on memory of a GPU without a stream, and a call of %s on "
+                 "stream %p: give both a CUDA stream, or put them into two groups", fetched->comm->facts.label,
+                 triggered->comm->facts.label, triggered->own_cuda);
+}
+
 tuttiResult_t tt_triggers_check(const struct tt_op *first)
 {
+  tuttiResult_t are_alike = ways_check(first);
+  if (are_alike != tuttiSuccess) return are_alike;
   for (const struct tt_op *op = first; op; op = op->next_of_group) {
     const struct tt_op *like = first;
     if (!op->is_triggered) continue;

@@ -492,6 +492,32 @@ static void collectives_do_not_meet_messages(void **state)
   assert_int_equal(ranks_run_processes(1, kinds_differ, NULL, 60), 0);
 }
 
+/* A group with a call on a stream, and one without a stream on memory of a GPU that does one thing after the other. */
+static int two_ways(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *memory[2] = {gpu_alloc(&gpu, COUNT * sizeof(float)), gpu_alloc(&gpu, COUNT * sizeof(float))};
+  for (int is_first = 0; is_first < 2; is_first++) {
+    RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    for (int k = 0; k < 2; k++) reduce(comm, memory[k], k == is_first ? stream : NULL);
+    RANKS_CHECK(tuttiGroupEnd() == tuttiInvalidUsage && says("put them into two groups"));
+  }
+  for (int k = 0; k < 2; k++) RANKS_CHECK(reduce(comm, memory[k], k ? stream : NULL) == tuttiSuccess);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0 && tuttiCommDestroy(comm) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void groups_have_one_way_to_a_gpu(void **state)
+{
+  (void)state;
+  gpu_environment("1", "idle", "64");
+  assert_int_equal(ranks_run_processes(1, two_ways, NULL, 60), 0);
+}
+
 /* Rank 0 replays a graph, and rank 1 calls without a stream first, because its stream is held. */
 static int takes_turns(const struct ranks *self)
 {
@@ -546,6 +572,7 @@ int main(void)
       cmocka_unit_test(a_thread_may_have_handed_a_rank_to_another),
       cmocka_unit_test(a_missing_call_has_a_limit),
       cmocka_unit_test(collectives_do_not_meet_messages),
+      cmocka_unit_test(groups_have_one_way_to_a_gpu),
       cmocka_unit_test(replays_and_calls_in_other_orders_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
