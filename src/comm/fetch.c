@@ -10,6 +10,7 @@
 #include "cuda/stream.h"
 
 #define LEFT_NS ((uint64_t)1000000000) /* the copies under way after a failure take milliseconds */
+#define ASK_NS ((uint64_t)100000000)   /* between looks at the context of a GPU that is behind */
 
 enum quiet { ENQUEUES, WAITS, LOST }; /* of is_quiet. LOST: the GPU will not tell when it has finished */
 
@@ -84,13 +85,18 @@ static tuttiResult_t gpu_is_late(const struct tuttiComm *comm, const struct tt_s
                  (long long)comm->facts.settings.timeout_ms);
 }
 
-/* The GPU may keep the call waiting for as long as a rank may. */
+/* The GPU may keep the call waiting for as long as a rank may, but one whose context has failed does nothing more. */
 static void late_look(struct tt_op *op, int is_behind)
 {
   uint64_t limit_ns = (uint64_t)op->comm->facts.settings.timeout_ms * 1000000, now_ns = tt_now_ns();
-  if (!is_behind || !op->fetch_ns) op->fetch_ns = is_behind ? now_ns : 0;
-  if (!is_behind || !limit_ns || now_ns - op->fetch_ns <= limit_ns || op->fetched != tuttiSuccess) return;
-  op_fail(op, gpu_is_late(op->comm, op->slots));
+  if (!is_behind || !op->fetch_ns) op->fetch_ns = op->asked_ns = is_behind ? now_ns : 0;
+  if (!is_behind || op->fetched != tuttiSuccess) return;
+  if (now_ns - op->asked_ns > ASK_NS) {
+    op->asked_ns = now_ns;
+    tuttiResult_t result = tt_slots_standing(op->slots);
+    if (result != tuttiSuccess) op->is_quiet = LOST;
+    if (result != tuttiSuccess) op_fail(op, result);
+  } else if (limit_ns && now_ns - op->fetch_ns > limit_ns) op_fail(op, gpu_is_late(op->comm, op->slots));
 }
 
 static void op_move(struct tt_op *op, int *moved)
@@ -128,6 +134,11 @@ void tt_fetch_move(struct tt_op *first, int *moved)
   }
 }
 
+static int is_ended(const struct tuttiComm *comm)
+{
+  return atomic_load(&comm->life.aborting) || tt_comm_has_failed(comm);
+}
+
 int tt_fetch_is_over(struct tt_op *op)
 {
   if (!op->is_quiet || !tt_op_done(op)) return 0;
@@ -135,7 +146,9 @@ int tt_fetch_is_over(struct tt_op *op)
   if (op->is_quiet == LOST || ahead(op->slots->over, last_of(op)) >= 0) return 1;
   late_look(op, 1);
   if (op->result == tuttiSuccess) op->result = op->fetched;
-  return op->result != tuttiSuccess && tt_now_ns() - op->fetch_ns > LEFT_NS;
+  if (tt_now_ns() - op->fetch_ns <= LEFT_NS) return 0;
+  if (op->result == tuttiSuccess && is_ended(op->comm)) op->result = tt_comm_why(op->comm);
+  return op->result != tuttiSuccess;
 }
 
 tuttiResult_t tt_fetch_run(struct tuttiComm *comm, const struct tt_binding *binding)
@@ -185,15 +198,20 @@ static size_t bytes_of(const struct copy *copy, uint32_t p)
 static tuttiResult_t await(const struct copy *copy, const _Atomic uint32_t *word, uint32_t number)
 {
   const struct tuttiComm *comm = copy->comm;
-  uint64_t limit_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000, began_ns = tt_now_ns();
+  uint64_t limit_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000, began_ns = tt_now_ns(), asked_ns = began_ns;
+  tuttiResult_t result = tuttiSuccess;
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, comm->facts.oversubscribed);
-  while (ahead(word, number) < 0) {
-    if (atomic_load(&comm->life.aborting) || tt_comm_has_failed(comm)) return tt_comm_why(comm);
+  while (ahead(word, number) < 0 && result == tuttiSuccess) {
+    if (is_ended(comm)) return tt_comm_why(comm);
     if (!tt_waiter_pause(&waiter, 0)) continue;
-    if (limit_ns && tt_now_ns() - began_ns > limit_ns) return gpu_is_late(comm, copy->own);
+    uint64_t now_ns = tt_now_ns();
+    if (limit_ns && now_ns - began_ns > limit_ns) return gpu_is_late(comm, copy->own);
+    if (now_ns - asked_ns <= ASK_NS) continue;
+    asked_ns = now_ns;
+    result = tt_slots_standing(copy->own);
   }
-  return tuttiSuccess;
+  return result;
 }
 
 /* Enqueues the copy of a piece, on one side of its slot, and what tells of it. */

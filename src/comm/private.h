@@ -41,6 +41,7 @@ struct tt_op {
   uint32_t brought, taken;   /* then: pieces for which the copies in and out are enqueued */
   int is_quiet;              /* not 0: it has nothing more to enqueue */
   uint64_t fetch_ns;         /* the time since which it waits for the GPU; 0: it does not */
+  uint64_t asked_ns;         /* when it last looked whether the context of that has failed */
   tuttiResult_t fetched;     /* the caller's own error */
   int is_begun; /* its observers know of it */
   int started;

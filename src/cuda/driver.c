@@ -48,6 +48,7 @@ static const struct function of_streams[] = {
     {"cuMemcpy2DAsync_v2", offsetof(struct cuda_driver, copy_2d)},
     {"cuStreamWaitEvent", offsetof(struct cuda_driver, stream_wait_event)},
     {"cuStreamGetCaptureInfo_v2", offsetof(struct cuda_driver, stream_capture)},
+    {"cuThreadExchangeStreamCaptureMode", offsetof(struct cuda_driver, thread_capture_mode)},
     {"cuEventRecordWithFlags", offsetof(struct cuda_driver, event_record_with)},
     {"cuStreamBatchMemOp_v2", offsetof(struct cuda_driver, memops)},
 };

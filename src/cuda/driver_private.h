@@ -36,6 +36,7 @@ enum {
   CU_MEMOP_WRITE_32 = 2,
   CU_CAPTURE_NONE = 0,
   CU_CAPTURE_ACTIVE = 1,
+  CU_CAPTURE_MODE_RELAXED = 2,
   CU_MEMOP_AND = 2, /* a flag of a wait: until *address & value is not 0 */
   CU_EVENT_EXTERNAL = 1 /* of a capture: the event is recorded and waited for when the graph runs */
 };
@@ -97,6 +98,7 @@ struct cuda_driver {
   int (*stream_wait_event)(void *stream, void *event, unsigned flags);
   int (*stream_capture)(void *stream, int *status, unsigned long long *id, void **graph, const void ***nodes,
                         size_t *nnodes);
+  int (*thread_capture_mode)(int *mode); /* of the calling thread; exchanged */
   int (*event_record_with)(void *event, void *stream, unsigned flags);
   int (*memops)(void *stream, unsigned count, struct cuda_memop *memops, unsigned flags);
 

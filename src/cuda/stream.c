@@ -292,6 +292,21 @@ void tt_slots_leave(const struct tt_slots *slots)
   held_of(slots)->cuda->driver.context_pop(&popped);
 }
 
+/* To ask spoils the capture of another thread, unless this one says that it does not care. */
+tuttiResult_t tt_slots_standing(const struct tt_slots *slots)
+{
+  const struct held *held = held_of(slots);
+  const struct cuda_driver *driver = &held->cuda->driver;
+  int mode = CU_CAPTURE_MODE_RELAXED;
+  tuttiResult_t result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  driver->thread_capture_mode(&mode);
+  int code = driver->event_query(held->event);
+  driver->thread_capture_mode(&mode);
+  tt_slots_leave(slots);
+  return code == CU_SUCCESS || code == CU_NOT_READY ? tuttiSuccess : failed(held, "cuEventQuery", code);
+}
+
 tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, uint64_t *capture)
 {
   const struct held *held = held_of(slots);

@@ -53,6 +53,9 @@ void tt_slots_trap(struct tt_slots *slots);
 /* Errors: tuttiUnhandledCudaError: the GPU's memory operations do not work. */
 tuttiResult_t tt_slots_usable(const struct tt_slots *slots);
 
+/* Errors: tuttiUnhandledCudaError: earlier work has failed, so that the GPU does nothing more in this context. */
+tuttiResult_t tt_slots_standing(const struct tt_slots *slots);
+
 /* *capture: the number of the capture by which what the stream is given becomes part of a graph; 0: there is none.
  * Errors: tuttiInvalidUsage: it has failed already; tuttiUnhandledCudaError: it is no stream of this context. */
 tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, uint64_t *capture);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver_load.h"
 #include "fake_driver.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -40,6 +41,7 @@ struct job {
   int is_own; /* this rank aborts, not the other one */
   _Atomic(tuttiComm_t) comm;
   atomic_int has_ended; /* rank 0's call */
+  atomic_long copies;   /* before it; -1: not known yet */
 };
 
 static void *abort_later(void *argument)
@@ -48,6 +50,26 @@ static void *abort_later(void *argument)
   copy_await();
   tuttiCommAbort(job->comm);
   return NULL;
+}
+
+/* The GPU has done all that rank 0's call has enqueued: nothing is called any more. */
+static void rest_await(struct job *job)
+{
+  for (long calls = 0;;) {
+    struct fake_cuda_counts now = fake_driver_load()->count();
+    int rests = atomic_load(&job->copies) >= 0 && now.copies > job->copies && !now.pending && now.calls == calls;
+    if (rests) return;
+    calls = now.calls;
+    usleep(100000);
+  }
+}
+
+/* Two pieces of work are held: that of somebody else, and of the call. */
+static void *let_go_later(void *argument)
+{
+  while (fake_driver_load()->count().pending < 3) usleep(1000);
+  fake_driver_load()->hold(0);
+  return argument;
 }
 
 static int call_body(const struct ranks *self)
@@ -86,6 +108,72 @@ static void who_waits_for_a_gpu_hears_of_an_abort(void **state)
     struct job job = {.is_own = is_own};
     assert_int_equal(ranks_run_threads(RANKS, call_body, &job, LIMIT_S), 0);
   }
+}
+
+/* Rank 0's GPU is stuck with the results of a call for which nothing else is missing. */
+static int results_body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  const struct fake_cuda *fake = fake_driver_load();
+  tuttiComm_t comm;
+  pthread_t thread;
+  float *data = fake->alloc(self->rank, FAKE_DEVICE, COUNT * sizeof *data), host[COUNT] = {0};
+  RANKS_CHECK(data && comm_make(&comm, self));
+  if (self->rank == 0) {
+    job->comm = comm;
+    atomic_store(&job->copies, fake->count().copies);
+    RANKS_CHECK(pthread_create(&thread, NULL, abort_later, job) == 0);
+    RANKS_CHECK(tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiRemoteError);
+    RANKS_CHECK(strstr(tuttiGetLastError(NULL), "aborted"));
+    fake->hold(0);
+    atomic_store(&job->has_ended, 1);
+    pthread_join(thread, NULL);
+  } else {
+    rest_await(job);
+    fake->hold(1);
+    tuttiAllReduce(host, host, COUNT, tuttiFloat, tuttiSum, comm, NULL);
+    while (!atomic_load(&job->has_ended)) usleep(1000);
+    tuttiCommDestroy(comm);
+  }
+  fake->free(data);
+  return 0;
+}
+
+static void who_waits_for_results_hears_of_an_abort(void **state)
+{
+  (void)state;
+  struct job job = {.copies = -1};
+  assert_int_equal(ranks_run_threads(RANKS, results_body, &job, LIMIT_S), 0);
+}
+
+/* Other work spoils the context when the copies are enqueued. */
+static int spoilt_body(const struct ranks *self)
+{
+  const struct fake_cuda *fake = fake_driver_load();
+  struct driver cu;
+  void *context, *stream;
+  tuttiComm_t comm;
+  pthread_t thread;
+  float *data = fake->alloc(0, FAKE_DEVICE, COUNT * sizeof *data);
+  RANKS_CHECK(data && !driver_load(&cu, CUDA_DOUBLE) && comm_make(&comm, self));
+  RANKS_CHECK(!cu.cuDevicePrimaryCtxRetain(&context, 0) && !cu.cuCtxSetCurrent(context));
+  RANKS_CHECK(!cu.cuStreamCreate(&stream, 1));
+  fake->hold(1);
+  RANKS_CHECK(!cu.cuMemsetD8Async(64, 0, 4, stream)); /* no memory is there */
+  RANKS_CHECK(pthread_create(&thread, NULL, let_go_later, NULL) == 0);
+  RANKS_CHECK(tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiUnhandledCudaError);
+  RANKS_CHECK(strstr(tuttiGetLastError(comm), "an illegal memory access was encountered"));
+  pthread_join(thread, NULL);
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void who_waits_for_a_gpu_hears_of_its_error(void **state)
+{
+  (void)state;
+  setenv("FAKE_CHANNELS", "1", 1);
+  assert_int_equal(ranks_run_processes(1, spoilt_body, NULL, LIMIT_S), 0);
+  unsetenv("FAKE_CHANNELS");
 }
 
 /* One rank, for which no other one can be late. */
@@ -155,7 +243,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_pushes_hears_of_a_death),
+      cmocka_unit_test(who_waits_for_a_gpu_hears_of_its_error),
       cmocka_unit_test(who_waits_for_a_gpu_hears_of_an_abort),
+      cmocka_unit_test(who_waits_for_results_hears_of_an_abort),
       cmocka_unit_test(waiting_for_a_gpu_has_a_limit),
   };
   setenv("TUTTI_DEBUG", "NONE", 0);
