@@ -123,7 +123,7 @@ struct gradient {
   struct tuttiStream *stream;    /* the push counts when this stream has come to stream_mark; NULL: at once */
   uint64_t stream_mark;
   uint64_t push_ns, wait_ns, waited_ns; /* of this step: push (or stream at its mark), first wait, end of the wait */
-  int waiters;
+  int waiters, is_copied; /* is_copied: a caller who pushes it copies it to its shadow */
   float ready_us[HISTORY], forward_us[HISTORY]; /* of the last steps whose times are complete */
   double norm; /* of its last sum */
 };

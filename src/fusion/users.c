@@ -61,6 +61,9 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
 static tuttiResult_t push_begin(const struct config *config, struct shared *shared, int index)
 {
   const struct gradient *gradient = &shared->gradients[index];
+  if (gradient->is_copied)
+    return tt_fail(tuttiInvalidUsage, "tensor %d (%s) is being pushed by another thread: push it once in a step", index,
+                   config->tensors[index].name);
   if (is_open(config, shared) && gradient->pushed < shared->step) return tuttiSuccess;
   if (gradient->pushed > gradient->waited)
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was pushed already and not waited for since: call "
@@ -153,9 +156,11 @@ tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct
   pthread_mutex_lock(&shared->mutex);
   result = push_may(fusion, index, pushed);
   if (result == tuttiSuccess && __builtin_expect(atomic_load(&tt_process.cuda) != NULL, 0)) {
+    shared->gradients[index].is_copied = 1;
     pthread_mutex_unlock(&shared->mutex);
     result = tt_fusion_shadow_in(fusion, index, &placed);
     pthread_mutex_lock(&shared->mutex);
+    shared->gradients[index].is_copied = 0;
     if (result == tuttiSuccess) result = push_may(fusion, index, pushed);
   }
   if (result == tuttiSuccess) {

@@ -238,11 +238,62 @@ static void who_pushes_hears_of_a_death(void **state)
   meeting_free(meeting);
 }
 
+struct pusher {
+  tuttiFusion_t fusion;
+  void *data, *sum;
+  tuttiResult_t result;
+};
+
+static void *push_it(void *argument)
+{
+  struct pusher *its = argument;
+  its->result = tuttiFusionPush(its->fusion, 0, its->data, its->sum, COUNT, tuttiFloat, NULL);
+  return NULL;
+}
+
+/* A push that comes while another one of the same tensor is copied is refused, and changes nothing. */
+static int twice_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t tensor = {"a", COUNT, tuttiFloat};
+  const struct fake_cuda *fake = fake_driver_load();
+  float values[COUNT];
+  struct pusher its[2];
+  tuttiFusion_t fusion;
+  tuttiComm_t comm;
+  pthread_t threads[2];
+  RANKS_CHECK(comm_make(&comm, self) && tuttiFusionCreate(&fusion, comm, &tensor, 1, NULL) == tuttiSuccess);
+  fake->hold(1);
+  for (int k = 0; k < 2; k++) {
+    its[k] = (struct pusher){.fusion = fusion, .data = fake->alloc(0, FAKE_DEVICE, sizeof values),
+                             .sum = fake->alloc(0, FAKE_DEVICE, sizeof values)};
+    for (int i = 0; i < COUNT; i++) values[i] = (float)(k + 1);
+    fake->write(its[k].data, values, sizeof values);
+    RANKS_CHECK(pthread_create(&threads[k], NULL, push_it, &its[k]) == 0);
+    copy_await();
+    usleep(100000);
+  }
+  fake->hold(0);
+  for (int k = 0; k < 2; k++) pthread_join(threads[k], NULL);
+  RANKS_CHECK(its[0].result == tuttiSuccess && its[1].result == tuttiInvalidUsage);
+  RANKS_CHECK(tuttiFusionWait(fusion, 0) == tuttiSuccess);
+  fake->read(values, its[0].sum, sizeof values);
+  for (int i = 0; i < COUNT; i++) RANKS_CHECK(values[i] == 1);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void who_pushes_beside_another_changes_nothing(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, twice_body, NULL, LIMIT_S), 0);
+}
+
 /* The processes come first: they must be the first to use the library. */
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_pushes_hears_of_a_death),
+      cmocka_unit_test(who_pushes_beside_another_changes_nothing),
       cmocka_unit_test(who_waits_for_a_gpu_hears_of_its_error),
       cmocka_unit_test(who_waits_for_a_gpu_hears_of_an_abort),
       cmocka_unit_test(who_waits_for_results_hears_of_an_abort),
