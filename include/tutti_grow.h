@@ -61,7 +61,8 @@ TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiU
  *     while (n < job.nprocs && tuttiLaunchGrow(comm, &grown, NULL) == tuttiSuccess) { ... comm = grown; n++; }
  *
  * Errors: as tuttiCommGrow. tuttiInvalidUsage: the job was not started by `tutti run --restart`; on all ranks: all N
- * restarts are used up. tuttiRemoteError: no process came, or the others did not, within TUTTI_INIT_TIMEOUT_MS. */
+ * restarts are used up. tuttiRemoteError: no process came, or the others did not, within TUTTI_INIT_TIMEOUT_MS; or all
+ * others have ended. */
 TUTTI_API tuttiResult_t tuttiLaunchGrow(tuttiComm_t comm, tuttiComm_t *newcomm, tuttiConfig_t *config);
 
 #ifdef __cplusplus

@@ -126,6 +126,15 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  * Errors: tuttiInvalidArgument: an argument is NULL, n outside 1 .. TUTTI_RESTARTS. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchJoins(const tuttiUniqueId *ids, int n, int *fd);
 
+/* Tells children that were started again which others run. Called after each end of one, it lets none wait for ranks
+ * that have ended. fd is that of tuttiLaunchJoins; restarts has for each of the n children that run the k with which it
+ * was started again, 0 for one that was not. *can_join becomes 1 if one of them is in a communicator, or was not started
+ * again. Else it becomes 0: tuttiLaunchGrow returns tuttiRemoteError in those that wait, and it is no use to start a
+ * child again.
+ *
+ * Errors: tuttiInvalidArgument: restarts or can_join is NULL, n is negative. tuttiInvalidUsage: fd is another one. */
+TUTTI_API tuttiResult_t tuttiLaunchRunning(int fd, const int *restarts, int n, int *can_join);
+
 /* Tells a start-up that a child of this process has ended. The start-up is that of id, whose rendezvous is in this
  * process; the child was process proc of nprocs, and status is that of waitpid. Ranks that wait for a process that can
  * no longer come hear it at once: if the process has not joined, and the communicator has at least nprocs ranks, the

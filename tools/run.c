@@ -222,11 +222,21 @@ static void end_tell(const struct job *job, int p, int pid, int status)
   else tuttiLaunchEnded(&job->id, p, job->nprocs, pid, status);
 }
 
-/* Starts a rank again that has failed, if others run whom it can join. 0: it does not. */
+/* Tells processes that were started again who runs. 1: one of those is at work, so another one can join it. */
+static int running_tell(const struct job *job)
+{
+  int restarts[MAX_RANKS], n = 0, can_join = 0;
+  if (!job->joins) return 0;
+  for (int p = 0; p < job->nprocs; p++)
+    if (job->children[p].pid > 0) restarts[n++] = job->children[p].restart;
+  return tuttiLaunchRunning(job->joins_fd, restarts, n, &can_join) == tuttiSuccess && can_join;
+}
+
+/* Starts a rank again that has failed. 0: it does not. */
 static int restart(struct job *job, int p, pid_t pid, int status)
 {
   struct child *child = &job->children[p];
-  if (job->restarted == job->restarts || job->status || job->is_ending || !job->running) return 0;
+  if (job->restarted == job->restarts || job->status || job->is_ending) return 0;
   end_tell(job, p, (int)pid, status);
   if (WIFSIGNALED(status))
     fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)", p, (int)pid, WTERMSIG(status),
@@ -254,7 +264,8 @@ static void note_end(struct job *job, pid_t pid, int status)
   child->in = -1;
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code == 0 || restart(job, p, pid, status)) return;
+  int can_join = running_tell(job);
+  if (code == 0 || (can_join && restart(job, p, pid, status))) return;
   failure_note(job, p, pid);
   job->failed.last_ms = now_ms();
   if (job->status) return;
@@ -359,9 +370,9 @@ static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct o
     int ready = poll(polls, n + 1, job->running ? 100 : 20);
     if (!job->running && !gone_ms) gone_ms = now_ms();
     if (!job->running && (ready == 0 || now_ms() - gone_ms > LAST_WORDS_MS)) return;
-    if (polls[0].revents) signals_take(job, signal_fd);
     for (nfds_t i = 1; i < n; i++)
       if (polls[i].revents) output_pump(outputs[i]);
+    if (polls[0].revents) signals_take(job, signal_fd); /* last: a rank that is started again has other pipes */
     if (polls[n].revents) launcher_hear(job, &launcher);
     ends_tell(job);
     if (job->failed.untold && now_ms() - job->failed.last_ms >= SETTLED_MS) failures_tell(job);

@@ -103,6 +103,14 @@ tuttiResult_t tuttiLaunchJoins(const tuttiUniqueId *ids, int n, int *fd)
   return tt_joins_make(ids, n, fd);
 }
 
+tuttiResult_t tuttiLaunchRunning(int fd, const int *restarts, int n, int *can_join)
+{
+  if (!restarts) return tt_null("restarts");
+  if (!can_join) return tt_null("can_join");
+  if (n < 0) return tt_fail(tuttiInvalidArgument, "n is %d: it must be at least 0", n);
+  return tt_joins_running(fd, restarts, n, can_join);
+}
+
 tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status)
 {
   struct tt_id unpacked;

@@ -27,6 +27,7 @@ struct join {
 struct joins {
   uint32_t magic;
   int32_t n;
+  _Atomic int32_t ended; /* 1: no rank is left that could come to a join */
   struct join joins[];
 };
 
@@ -68,13 +69,9 @@ static int number_of(const char *name)
   return text && end != text && !*end && number >= 0 && number <= FD_MOST ? (int)number : -1;
 }
 
-static tuttiResult_t map(struct joins **joins)
+static tuttiResult_t map(int fd, struct joins **joins)
 {
   struct stat status;
-  int fd = number_of("TUTTI_LAUNCH_JOINS");
-  if (fd < 0)
-    return tt_fail(tuttiInvalidUsage, "this process was not started by `tutti run --restart N`: start the job so, or "
-                   "hand an id of tuttiCommGetUniqueId to new processes, and call tuttiCommGrow");
   int seals = fcntl(fd, F_GET_SEALS);
   void *memory = MAP_FAILED;
   if (seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 && status.st_size >= (off_t)bytes_of(0))
@@ -82,7 +79,6 @@ static tuttiResult_t map(struct joins **joins)
   if (memory == MAP_FAILED)
     return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which is no descriptor of `tutti run`: something "
                    "between that and this program closes inherited descriptors", fd);
-  fcntl(fd, F_SETFD, FD_CLOEXEC); /* it holds keys */
   *joins = memory;
   if ((*joins)->magic == MAGIC && (*joins)->n >= 0 && bytes_of((*joins)->n) == (size_t)status.st_size)
     return tuttiSuccess;
@@ -90,15 +86,41 @@ static tuttiResult_t map(struct joins **joins)
   return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which another version of Tutti has made", fd);
 }
 
+static tuttiResult_t map_inherited(struct joins **joins)
+{
+  int fd = number_of("TUTTI_LAUNCH_JOINS");
+  if (fd < 0)
+    return tt_fail(tuttiInvalidUsage, "this process was not started by `tutti run --restart N`: start the job so, or "
+                   "hand an id of tuttiCommGetUniqueId to new processes, and call tuttiCommGrow");
+  tuttiResult_t result = map(fd, joins);
+  if (result == tuttiSuccess) fcntl(fd, F_SETFD, FD_CLOEXEC); /* it holds keys */
+  return result;
+}
+
 static void joins_unmap(struct joins *joins)
 {
   munmap(joins, bytes_of(joins->n));
 }
 
+tuttiResult_t tt_joins_running(int fd, const int *restarts, int n, int *can_join)
+{
+  struct joins *joins;
+  tuttiResult_t result = map(fd, &joins);
+  if (result != tuttiSuccess) return result;
+  *can_join = 0;
+  for (int k = 0; k < n; k++) {
+    int number = restarts[k];
+    *can_join |= number < 1 || (number <= joins->n && atomic_load(&joins->joins[number - 1].nranks));
+  }
+  if (!*can_join) atomic_store(&joins->ended, 1);
+  joins_unmap(joins);
+  return tuttiSuccess;
+}
+
 tuttiResult_t tt_join_take(int nranks, tuttiUniqueId *id, int *has)
 {
   struct joins *joins;
-  tuttiResult_t result = map(&joins);
+  tuttiResult_t result = map_inherited(&joins);
   if (result != tuttiSuccess) return result;
   *has = 0;
   for (int k = 0; k < joins->n && !*has; k++) {
@@ -117,13 +139,16 @@ tuttiResult_t tt_join_await(int limit_ms, tuttiUniqueId *id, int *nranks)
   if (number < 1)
     return tt_fail(tuttiInvalidUsage, "comm is NULL, but `tutti run --restart N` has not started this process in place "
                    "of another one: give the communicator that is to grow");
-  tuttiResult_t result = map(&joins);
+  tuttiResult_t result = map_inherited(&joins);
   if (result != tuttiSuccess) return result;
   if (number > joins->n)
     result = tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_RESTART is %d, but the job has %d restarts", number, joins->n);
   uint64_t until_ns = tt_now_ns() + (uint64_t)limit_ms * 1000000u;
   while (result == tuttiSuccess && !(*nranks = atomic_load(&joins->joins[number - 1].nranks))) {
-    if (tt_now_ns() < until_ns) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    if (atomic_load(&joins->ended))
+      result = tt_fail(tuttiRemoteError, "restart %d has nobody to join: all ranks that were at work have ended",
+                       number);
+    else if (tt_now_ns() < until_ns) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
     else
       result = tt_fail(tuttiRemoteError, "no rank of this job has called tuttiLaunchGrow within %.1f s for restart %d: "
                        "TUTTI_INIT_TIMEOUT_MS sets the limit", limit_ms / 1e3, number);

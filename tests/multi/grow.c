@@ -2,12 +2,14 @@
 /* Communicators that grow: new processes, or restarted ones, join ranks that are at work, and nobody waits for ever.
  * Labels: processes. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "meeting.h"
 #include "ranks.h"
+#include "tutti_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,6 +166,7 @@ static int refused_body(const struct ranks *self)
   RANKS_CHECK(!grown && !comm_try(self, comm, 2)); /* nothing was queued */
   RANKS_CHECK(tuttiCommGrow(comm, 3, &self->id, -1, &grown, NULL) == tuttiInvalidUsage && says("made a communicator"));
   RANKS_CHECK(!grown && !comm_try(self, comm, 2));
+  RANKS_CHECK(meeting_wait(self->argument)); /* both have ended their calls */
   RANKS_CHECK(tuttiCommRevoke(comm, 0) == tuttiSuccess);
   RANKS_CHECK(tuttiCommGrow(comm, 3, &id, -1, &grown, NULL) == tuttiInvalidUsage && says("has revoked"));
   RANKS_CHECK(tuttiCommGetUniqueId(comm, &id) == tuttiInvalidUsage && says("has revoked"));
@@ -175,7 +178,7 @@ static void wrong_arguments_are_refused_before_anything_is_queued(void **state)
 {
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(ranks_run_processes(2, refused_body, NULL, LIMIT_S), 0);
+  assert_int_equal(ranks_run_processes(2, refused_body, meeting_make(2), LIMIT_S), 0);
 }
 
 /* Ranks of comm that do not give the same end the call on all, also on the new rank, and comm goes on. */
@@ -295,6 +298,34 @@ static void new_ranks_need_the_options_of_the_old_ones(void **state)
   run(3, job_make(3, 2, 0), options_body);
 }
 
+/* The launcher's part and the restarted process's: one process, whose number of the restart is 1. */
+static int alone_body(const struct ranks *self)
+{
+  tuttiUniqueId id;
+  tuttiComm_t grown;
+  const int first_and_restarted[] = {0, 1}, restarted[] = {1};
+  char text[16];
+  int fd, can_join = 0;
+  (void)self;
+  RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiSuccess && tuttiLaunchJoins(&id, 1, &fd) == tuttiSuccess);
+  snprintf(text, sizeof text, "%d", fd);
+  setenv("TUTTI_LAUNCH_JOINS", text, 1);
+  setenv("TUTTI_LAUNCH_RESTART", "1", 1);
+  setenv("TUTTI_INIT_TIMEOUT_MS", "500", 1);
+  RANKS_CHECK(tuttiLaunchRunning(-1, restarted, 1, &can_join) == tuttiInvalidUsage);
+  RANKS_CHECK(tuttiLaunchRunning(fd, first_and_restarted, 2, &can_join) == tuttiSuccess && can_join);
+  RANKS_CHECK(tuttiLaunchGrow(NULL, &grown, NULL) == tuttiRemoteError && says("within 0.5 s for restart 1"));
+  RANKS_CHECK(tuttiLaunchRunning(fd, restarted, 1, &can_join) == tuttiSuccess && !can_join);
+  RANKS_CHECK(tuttiLaunchGrow(NULL, &grown, NULL) == tuttiRemoteError && says("restart 1 has nobody to join"));
+  return 0;
+}
+
+static void a_restarted_process_waits_for_nobody_who_has_ended(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, alone_body, NULL, LIMIT_S), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -305,6 +336,7 @@ int main(void)
       cmocka_unit_test(the_death_of_an_old_rank_ends_the_call_on_all),
       cmocka_unit_test(a_rank_that_never_comes_is_named_and_the_parent_goes_on),
       cmocka_unit_test(new_ranks_need_the_options_of_the_old_ones),
+      cmocka_unit_test(a_restarted_process_waits_for_nobody_who_has_ended),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
