@@ -128,9 +128,9 @@ TUTTI_API tuttiResult_t tuttiLaunchJoins(const tuttiUniqueId *ids, int n, int *f
 
 /* Tells children that were started again which others run. Called after each end of one, it lets none wait for ranks
  * that have ended. fd is that of tuttiLaunchJoins; restarts has for each of the n children that run the k with which it
- * was started again, 0 for one that was not. *can_join becomes 1 if one of them is in a communicator, or was not started
- * again. Else it becomes 0: tuttiLaunchGrow returns tuttiRemoteError in those that wait, and it is no use to start a
- * child again.
+ * was started again, 0 for one that was not. *can_join becomes 1 if one of them is in a communicator, or was not
+ * started again. Else it becomes 0: tuttiLaunchGrow returns tuttiRemoteError in those that wait, and it is no use to
+ * start a child again.
  *
  * Errors: tuttiInvalidArgument: restarts or can_join is NULL, n is negative. tuttiInvalidUsage: fd is another one. */
 TUTTI_API tuttiResult_t tuttiLaunchRunning(int fd, const int *restarts, int n, int *can_join);

@@ -125,8 +125,8 @@ tuttiResult_t tt_joins_make(const tuttiUniqueId *ids, int n, int *fd);
 /* Takes the first of them that nobody has taken, for a communicator of nranks ranks: *has, 0: there is none left.
  * Errors: tuttiInvalidUsage: this job has no such memory. */
 tuttiResult_t tt_join_take(int nranks, tuttiUniqueId *id, int *has);
-/* In the launcher: restarts has the number of the restart of each process that runs, 0: none. *can_join, 0: none of them
- * is at work, so those that wait are told. Errors: tuttiInvalidUsage: fd is none of these. */
+/* In the launcher: restarts has the number of the restart of each process that runs; 0: none. *can_join, 0: none of
+ * them is at work, so those that wait are told. Errors: tuttiInvalidUsage: fd is none of these. */
 tuttiResult_t tt_joins_running(int fd, const int *restarts, int n, int *can_join);
 /* In a process that was started again: waits until its id was taken. Errors: tuttiInvalidUsage: it was not;
  * tuttiRemoteError: the limit has passed, or no other rank is at work. */

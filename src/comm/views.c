@@ -307,7 +307,7 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
   if (is_last(comm, decided, views->sentence)) {
     tuttiResult_t result = over(comm, tuttiRemoteError, views->sentence);
     tt_watch_leave(comm->parts.watch, 1); /* others that go on wait for it no more */
-    return succeeds && is_main_part(comm, decided) ? tuttiSuccess : result;
+    return succeeds && (tt_view_was_seen(views->view) || is_main_part(comm, decided)) ? tuttiSuccess : result;
   }
   sentence_make(comm, decided);
   tt_log(TT_LOG_INFO, "%s", views->sentence);

@@ -266,3 +266,10 @@ int tt_view_succeeds(const struct tt_view *view)
 {
   return view->succeeds;
 }
+
+int tt_view_was_seen(const struct tt_view *view)
+{
+  int was = 0;
+  for (int r = 0; r < view->nranks; r++) was |= r != view->rank && view->heard[r].op > view->said.op;
+  return was;
+}

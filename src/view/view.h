@@ -135,4 +135,8 @@ int tt_view_awaits(const struct tt_view *view, int rank);
 /* 1: the change of the view made the operation that was under way succeed. */
 int tt_view_succeeds(const struct tt_view *view);
 
+/* 1: another rank has begun the operation after it, and so has seen it succeed. Then it does on all ranks, also on
+ * those that this one cannot hear. */
+int tt_view_was_seen(const struct tt_view *view);
+
 #endif

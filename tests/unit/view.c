@@ -381,13 +381,44 @@ static void ranks_taken_for_lost_contradict_nobody(void **state)
   for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1, 0, 1);
 }
 
+/* Rank 0 and rank 1 lose rank 2 in operation 1; is_ahead: rank 1 had seen it succeed. Returns what rank 0 knows. */
+static int known(int is_ahead)
+{
+  struct tt_view *views[2];
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(tt_view_create(&views[r], 3, r), tuttiSuccess);
+    assert_int_equal(tt_view_begin(views[r]), TT_VIEW_RUNS);
+    tt_view_held(views[r]);
+    if (r && is_ahead) tt_view_begin(views[r]);
+    tt_view_lose(views[r], 2);
+    tt_view_stop(views[r], tuttiSuccess);
+  }
+  for (int k = 0; k < 8; k++) {
+    tt_view_hear(views[k % 2], !(k % 2), tt_view_said(views[!(k % 2)]));
+    while (tt_view_next(views[k % 2]) != TT_VIEW_NOTHING) {}
+  }
+  assert_int_equal(tt_view_said(views[0])->decided.last, 1);
+  assert_true(tt_view_succeeds(views[0]));
+  int was = tt_view_was_seen(views[0]);
+  for (int r = 0; r < 2; r++) tt_view_destroy(views[r]);
+  return was;
+}
+
+static void a_success_that_was_seen_is_known(void **state)
+{
+  (void)state;
+  assert_true(known(1));
+  assert_false(known(0));
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(without_a_loss_no_operation_fails),
     cmocka_unit_test(survivors_of_any_deaths_agree_and_go_on),
     cmocka_unit_test(ranks_that_give_up_end_all_alike),
-    cmocka_unit_test(ranks_taken_for_lost_contradict_nobody)};
+    cmocka_unit_test(ranks_taken_for_lost_contradict_nobody),
+    cmocka_unit_test(a_success_that_was_seen_is_known)};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
