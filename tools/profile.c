@@ -85,8 +85,11 @@ static int check(const char *path, int is_verbose)
   struct tt_profile profile = {.nlinks = 0};
   tuttiResult_t result = tt_profile_load(&profile, path);
   if (!result) result = tt_profile_check(&profile, is_verbose, stderr, &unknown);
+  if (!result && !unknown && !profile.nmeasured) printf("%s is a profile\n", path);
+  else if (!result && !unknown)
+    printf("%s is a profile, of `%s` at %s\n", path, profile.measured[profile.nmeasured - 1].command,
+           profile.measured[profile.nmeasured - 1].date);
   tt_profile_destroy(&profile);
-  if (!result && !unknown) printf("%s is a profile\n", path);
   return result ? complain("check", tuttiGetLastError(NULL)) : unknown != 0;
 }
 

@@ -439,7 +439,7 @@ static int job_start(struct job *job)
 {
   if ((job->is_part || tuttiGetUniqueId(&job->id) == tuttiSuccess) &&
       tuttiLaunchDescriptor(&job->id, &job->id_fd) == tuttiSuccess && joins_make(job)) {
-    if (!job->is_part) master_choose(job);
+    if (!job->is_part) environment_warn(job), master_choose(job);
     return job_run(job);
   }
   fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");

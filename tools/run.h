@@ -68,6 +68,9 @@ static inline int job_children(const struct job *job)
 /* Chooses job->master, once for the whole job. */
 void master_choose(struct job *job);
 
+/* Warns if another launcher has started this one as a rank of its job: the ranks started here are not of that. */
+void environment_warn(const struct job *job);
+
 /* In the child: its variables. */
 void environment_set(const struct job *job, int proc);
 

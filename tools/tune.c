@@ -35,7 +35,7 @@
 
 struct tune {
   const char *out, *transports, *interfaces;
-  int ranks, append, no_kernels, continues, from_cache;
+  int ranks, append, no_kernels, continues, from_cache, names_out;
   double seconds;
   int inner_fd;             /* of a world's rank 0: where it tells of its progress; -1: it is none */
   char command[256];        /* as it is noted */
@@ -67,7 +67,8 @@ static const char *const help =
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
     "      --from-cache       measure nothing: the built-in profile, with the corrections of links that the cache of\n"
-    "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN)\n"
+    "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN); replaces a\n"
+    "                         file only if -o names it\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
     "  -h, --help             this text\n\n"
     "If the machine was busy before it was measured, do not choose by the profile: `tune` says so, and its\n"
@@ -101,7 +102,7 @@ static int ranks_read(struct tune *tune)
 static int option_take(struct tune *tune, int option)
 {
   switch (option) {
-  case 'o': tune->out = optarg; return 1;
+  case 'o': tune->out = optarg, tune->names_out = 1; return 1;
   case 'n': return ranks_read(tune);
   case 's': return seconds_read(tune);
   case 't': tune->transports = optarg; return 1;
@@ -337,6 +338,11 @@ static int cache_take(const struct tune *tune)
   if (tune->append || tune->ranks || tune->seconds > 0 || tune->transports || tune->interfaces) {
     fprintf(stderr, "tutti tune: --from-cache measures nothing: leave all options out but -o\n");
     return 2;
+  }
+  if (!tune->names_out && access(tune->out, F_OK) == 0) {
+    fprintf(stderr, "tutti tune: %s is there, and may be what was measured: give -o, its name to replace it\n",
+            tune->out);
+    return 1;
   }
   if (!out_check(tune->out)) return 1;
   tuttiResult_t result = tt_settings_load(&settings);

@@ -33,6 +33,16 @@ void master_choose(struct job *job)
   else close(fd);
 }
 
+/* A rank of `tutti run` may start another one on purpose. */
+void environment_warn(const struct job *job)
+{
+  const char *size = getenv("WORLD_SIZE"), *rank = getenv("RANK");
+  if (!size || !rank || atoi(size) < 2 || getenv("TUTTI_LAUNCH_FD")) return;
+  fprintf(stderr,
+          "tutti run: WORLD_SIZE=%s and RANK=%s of another launcher are left out: these %d ranks are a job of their "
+          "own (to join that job, start the program without tutti run)\n", size, rank, job->total);
+}
+
 /* number: of the rank's restart; 0: it is the first process of its rank. */
 static void restart_tell(const struct job *job, int number)
 {

@@ -94,6 +94,22 @@ static void late_ranks_are_named(void **state)
                  "sum)");
 }
 
+static void ranks_that_have_all_left_make_no_calls(void **state)
+{
+  (void)state;
+  struct looks *looks = looks_make();
+  for (int r = 0; r < NRANKS; r++) {
+    looks->now.ranks[r].finished = 5;
+    looks->now.ranks[r].is_inside = 0;
+    looks->now.ranks[r].gone = tt_gone_make(5, 0, 0);
+  }
+  looks->now.ranks[0].age_ns = 0;
+  says(looks, 0, "all 4 ranks have left; the last call was AllReduce #5 (count 8, float, sum)");
+  looks->now.ranks[2].gone = 0;
+  says(looks, 0, "calls go on: rank 2 ended 1 of them while it was watched, and is after AllReduce #5 (count 8, float, "
+                 "sum)");
+}
+
 static void processes_that_end_or_stop_are_named(void **state)
 {
   (void)state;
@@ -157,6 +173,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_are_inside),
       cmocka_unit_test(late_ranks_are_named),
+      cmocka_unit_test(ranks_that_have_all_left_make_no_calls),
       cmocka_unit_test(processes_that_end_or_stop_are_named),
       cmocka_unit_test(another_call_is_named),
       cmocka_unit_test(a_missing_message_is_named),

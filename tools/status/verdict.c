@@ -151,7 +151,7 @@ static int goes_on_say(struct sentence *sentence, const struct tt_comm_status *b
   uint64_t more = 0;
   for (int r = 0; r < now->nranks; r++) {
     uint64_t ended = now->ranks[r].finished - before->ranks[r].finished;
-    if (now->ranks[r].seen != TT_SEEN_HERE || ended <= more) continue;
+    if (now->ranks[r].seen != TT_SEEN_HERE || now->ranks[r].gone || ended <= more) continue;
     more = ended;
     first = &now->ranks[r];
   }
@@ -253,13 +253,16 @@ static void idle_say(struct sentence *sentence, const struct tt_comm_status *now
 {
   char call[TT_CALL_TEXT_BYTES], age[TT_AGE_BYTES];
   const struct tt_rank_status *last = NULL;
+  int left = 0;
   for (int r = 0; r < now->nranks; r++) {
     const struct tt_rank_status *rank = &now->ranks[r];
+    left += rank->gone != 0;
     if (rank->seen == TT_SEEN_HERE && rank->entered && (!last || rank->entered > last->entered)) last = rank;
   }
-  say(sentence, "no rank is in a call");
+  if (left == now->nranks) say(sentence, "all %d ranks have left", left);
+  else say(sentence, "no rank is in a call");
   if (!last) return;
-  say(sentence, "; the last one was %s", call_name(&last->call, call));
+  say(sentence, "; the last %s was %s", left == now->nranks ? "call" : "one", call_name(&last->call, call));
   if (last->age_ns) say(sentence, ", which ended %s ago", tt_age_text(last->age_ns, age));
 }
 
