@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration that a program gives to a communicator, and the GPU to which it belongs. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/process.h"
 #include "comm/creation_private.h"
 #include "cuda/stream.h"
 
@@ -85,6 +87,15 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
     strcpy(comm->facts.settings.transports, config->transports);
   }
   return tuttiSuccess;
+}
+
+int tt_config_costs(const struct tuttiComm *comm, const struct tt_transport_ops *ops)
+{
+  struct tt_settings without = comm->facts.settings;
+  char why[TT_SENTENCE_BYTES];
+  if (comm->facts.rank || without.auth < TT_AUTH_DATA) return 0;
+  without.auth = TT_AUTH_KEY;
+  return !ops->unusable(&without, why, sizeof why) && !atomic_exchange(&tt_process.auth_warned, 1);
 }
 
 #define SLOT_BYTES_OF_RANK 32 /* so that each rank has room for an element of IN and of OUT, whatever its type */

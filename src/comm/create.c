@@ -343,7 +343,8 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
     const char *reason = creation->wanted[t]->unusable(&comm->facts.settings, why, sizeof why);
     struct tt_transport *made = NULL;
     if (reason) {
-      tt_log(TT_LOG_INFO, "transport %s is not usable: %s", creation->wanted[t]->name, reason);
+      tt_log(tt_config_costs(comm, creation->wanted[t]) ? TT_LOG_WARN : TT_LOG_INFO, "transport %s is not usable: %s",
+             creation->wanted[t]->name, reason);
       lacking = creation->wanted[t]->name;
       snprintf(lacks_why, sizeof lacks_why, "%.*s", (int)sizeof lacks_why - 1, reason);
       continue;

@@ -92,6 +92,9 @@ const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
  * Errors: tuttiInvalidArgument. */
 tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
 
+/* 1: the transport would be usable but for TUTTI_AUTH, and nobody was warned of that so far: rank 0, once a process. */
+int tt_config_costs(const struct tuttiComm *comm, const struct tt_transport_ops *ops);
+
 /* Makes the place where this rank meets its GPU, if it has one, and holds the progress thread, which carries out what
  * the GPU waits for. A communicator that a fusion makes for itself has no streams. Errors: as tt_slots_make,
  * tt_progress_hold. */

@@ -146,6 +146,20 @@ static void one_rank_without_a_device_is_named(void **state)
   assert_int_equal(try_it(job), RANKS);
 }
 
+/* Once; nobody who has no device is told. */
+static void data_that_are_to_be_authenticated_cost_it_and_rank_0_says_so(void **state)
+{
+  (void)state;
+  struct job job = job_of(1);
+  setenv("TUTTI_AUTH", "encrypt", 1);
+  job.is_none = 1;
+  assert_int_equal(try_it(job), 1);
+  setenv("TUTTI_IB_HCA", "=other", 1);
+  assert_int_equal(try_it(job), 0);
+  unsetenv("TUTTI_IB_HCA");
+  unsetenv("TUTTI_AUTH");
+}
+
 static void a_link_that_cannot_be_made_is_one_of_the_next_transport(void **state)
 {
   static const struct {
@@ -202,6 +216,7 @@ int main(void)
       cmocka_unit_test(one_host_opens_no_device),
       cmocka_unit_test(hosts_without_a_device_say_nothing),
       cmocka_unit_test(one_rank_without_a_device_is_named),
+      cmocka_unit_test(data_that_are_to_be_authenticated_cost_it_and_rank_0_says_so),
       cmocka_unit_test(a_link_that_cannot_be_made_is_one_of_the_next_transport),
       cmocka_unit_test(devices_without_a_way_to_each_other_are_not_used),
       cmocka_unit_test(what_may_not_be_locked_is_done_without),
