@@ -73,7 +73,7 @@ void tt_explained_reason(const struct tt_explained *e, char *text, size_t size)
     snprintf(text, size, "%s, line %d: jobs have learnt it", e->tuning->prices->profile->name, (int)learnt->is.line);
   else if (tt_choices_same(&e->candidates[0].choice, &e->choice)) snprintf(text, size, "the cheapest");
   else if (e->wire_type != tuttiFloat32) snprintf(text, size, "it is made as for float");
-  else snprintf(text, size, "it stands until another one is clearly faster");
+  else snprintf(text, size, "it is that of smaller sizes: another one has to be 3 %% cheaper");
 }
 
 /* Fills in all that needs no search. */
@@ -132,7 +132,7 @@ static void short_write(const struct tt_explained *e, char *text, size_t size)
   char name[TT_CHOICE_TEXT_BYTES], block[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES], why[160];
   int others = 0;
   tt_explained_reason(e, why, sizeof why);
-  size_t used = (size_t)snprintf(text, size, "%s in blocks of %s, predicted %s us in %s memory, %s",
+  size_t used = (size_t)snprintf(text, size, "%s in blocks of %s, predicted %s us by prices of %s memory, %s",
                                  tt_choice_text(&e->choice, name), tt_bytes_text(e->choice.block_bytes, block),
                                  tt_us_text(tt_explained_candidate(e, &e->choice)->predicted.us, us),
                                  tt_memory_names[e->tuning->memory], why);

@@ -50,8 +50,8 @@ const struct tt_candidate *tt_explained_candidate(const struct tt_explained *exp
 void tt_explained_reason(const struct tt_explained *explained, char *text, size_t size);
 
 /* Writes the time predicted for the choice in the tuning's kind of memory, why it was made, and the times of a few
- * others, the cheapest first: "ring in blocks of 128 KiB, predicted 31.2 us in malloc memory, the cheapest; others:
- * circulant 33.1 us, direct 52 us", cut at size. Errors: tuttiSystemError: no memory. */
+ * others, the cheapest first: "ring in blocks of 128 KiB, predicted 31.2 us by prices of malloc memory, the cheapest;
+ * others: circulant 33.1 us, direct 52 us", cut at size. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_decision *decision,
                                const struct tt_settings *settings, const struct tt_tuning *tuning);
 

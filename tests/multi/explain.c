@@ -131,17 +131,18 @@ static void it_says_what_made_the_choice(void **state)
   setenv("TUTTI_TABLE", table_path, 1);
   setenv("TUTTI_CACHE", "none", 1);
   assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
-  snprintf(rule, sizeof rule, " us in malloc memory, %s, line 1, says so; others: ", table_path);
+  snprintf(rule, sizeof rule, " us by prices of malloc memory, %s, line 1, says so; others: ", table_path);
   assert_int_equal(log_count(rule), 1);
-  snprintf(rule, sizeof rule, " us in malloc memory, %s, line 3, says so; others: ", table_path);
+  snprintf(rule, sizeof rule, " us by prices of malloc memory, %s, line 3, says so; others: ", table_path);
   assert_int_equal(log_count(rule), 1);
-  assert_int_equal(log_count(" us in malloc memory, the cheapest; ") +
-                       log_count(" us in malloc memory, it stands until another one is clearly faster; "),
+  assert_int_equal(log_count(" us by prices of malloc memory, the cheapest; ") +
+                       log_count(" us by prices of malloc memory, it is that of smaller sizes: another one has to be "
+                                 "3 % cheaper; "),
                    2);
   assert_int_equal(truncate(log_path, 0), 0);
   setenv("TUTTI_ALGO", "all_reduce:ring,star", 1);
   assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
-  assert_int_equal(log_count(" us in malloc memory, TUTTI_ALGO=all_reduce:ring,star restricts it; "), 3);
+  assert_int_equal(log_count(" us by prices of malloc memory, TUTTI_ALGO=all_reduce:ring,star restricts it; "), 3);
   assert_int_equal(log_count(rule), 1); /* of broadcasts it says nothing */
   unsetenv("TUTTI_ALGO");
   unsetenv("TUTTI_CACHE");
