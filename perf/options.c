@@ -29,7 +29,7 @@ static const char *const help_flags =
     "  -f, --stepfactor F     factor between sizes instead (default 1: none)\n"
     "  -n, --iters N          timed iterations (default 20)\n"
     "  -m, --agg_iters N      operations per group in each iteration (default 1)\n"
-    "  -w, --warmup_iters N   (default 1)\n"
+    "  -w, --warmup_iters N   (default 1; at least 2 with TUTTI_EXPLAIN=1, which tells at the second call)\n"
     "  -N, --run_cycles N     repeat the sweep, 0: for ever (default 1)\n"
     "  -c, --check N          checked iterations per row, 0: none (default 1)\n"
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
