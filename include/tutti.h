@@ -17,8 +17,8 @@
  *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "everywhere": the survivors agree
  *   on where to continue, e.g. by an all-reduce (tuttiMin) of the last step each has finished, and redo later ones
  *   from data they kept.
- * - No call waits for ever: a dead rank ends it within a second, a silent host within TUTTI_UNREACHABLE_MS, a late rank
- *   after `timeout_ms`. */
+ * - No call waits for ever: a dead rank of comm ends it within a second, a silent host within TUTTI_UNREACHABLE_MS, a
+ *   late rank after `timeout_ms`. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
@@ -231,8 +231,7 @@ TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
  * tuttiInvalidUsage: two processes claim one rank, the id was used before, nranks, version or settings differ (the
  * sentence names the ranks). tuttiRemoteError: a rank died, or did not come within TUTTI_INIT_TIMEOUT_MS.
  * tuttiSystemError: a resource is missing. */
-TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
-                                          int rank);
+TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUniqueId id, int rank);
 
 /* tuttiCommInitRank with options; config may be NULL. With blocking = 0 it returns tuttiInProgress with a valid *comm;
  * poll tuttiCommGetAsyncError until that is tuttiSuccess, and call nothing else but tuttiCommAbort until then. Inside a
@@ -265,16 +264,18 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 
 /* Makes a communicator of the ranks of comm that are left. These are the ranks that are not in exclude[0 ..
  * nexclude-1]; they keep their order. Only they call it, all with the same ranks in the list (in any order); the
- * excluded ones may be dead. Ranks that wait for each other with unlike lists are told so after about 5 s, as are all
- * others that wait with one of these lists; a rank that the others exclude is not told. It may be called again, with
- * the same list or another one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets
- * the n-th of the others for this set. Calls for other sets, and calls that ended because the lists were unlike, do not
- * count. comm watches over its ranks even after it has failed: a rank that is to be in the new communicator and dies,
- * leaves comm or gives up ends the call on all of them within about a second. tuttiCommGetFailed tells whom to exclude.
+ * excluded ones may be dead, and tuttiCommGetFailed tells which are. The new communicator shares nothing with the old
+ * one: a rank that wakes up late reaches nobody. comm may fall into several parts, each of which excludes the others.
+ *
  * With TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on all ranks, with tuttiRemoteError,
  * and afterwards it can only be shrunk or destroyed. Without it comm must be healthy or revoked (tuttiCommRevoke), and
- * stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a rank that wakes
- * up late reaches nobody. comm may fall into several parts, each of which excludes the others.
+ * stays as it is. config as in tuttiCommSplit.
+ *
+ * If a rank that is to be in the new communicator dies, leaves comm or gives up, the call ends on all of them within
+ * about a second. Ranks that wait for each other with unlike lists are told so after about 5 s, as are all others that
+ * wait with one of these lists; a rank that the others exclude is not told. tuttiGetLastError(NULL) has the reason;
+ * with comm it returns comm's first error. Then ask tuttiCommGetFailed and call again: the calls for one set of ranks
+ * meet in their order on each rank, and those that ended because lists were unlike do not count.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
  * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags
@@ -385,10 +386,10 @@ TUTTI_API tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *co
 /* Returns a short constant text for a result code, never NULL. */
 TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
 
-/* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not
- * NULL and has one, else of the last error seen by the calling thread. It is never NULL, but "" if there is none, and
- * is valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank that
- * found the cause has logged it as well: a program that prints it there shows it twice, unless TUTTI_DEBUG is NONE. */
+/* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not NULL and has one, else
+ * of the last error seen by the calling thread. It is never NULL, but "" if there is none, and is valid until the next
+ * call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank that found the cause has
+ * logged it as well: a program that prints it there shows it twice, unless TUTTI_DEBUG is NONE. */
 TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- memory ---- */
@@ -506,16 +507,15 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
  * Errors: tuttiInvalidArgument: comm NULL or not ready, a buffer NULL with count > 0, overlap, type or op unknown,
  * count * size overflows. tuttiInvalidUsage: mismatch; comm finalized; used in a forked child. tuttiRemoteError: a rank
  * died, left, is unreachable, or is later than the timeout. */
-TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count,
-                                       tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
-                                       tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                       tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream);
 
-/* ---- the other collectives; tutti_counts.h has three of them with counts for each rank ----
- *
+/* ---- the other collectives ----
  * The rules of tuttiAllReduce for alignment, count 0, order, matching, streams, groups and errors hold for each of
  * them. Below, n is the number of ranks and `own` this rank; counts are in elements. All may be in place as stated; any
  * other overlap of the buffers is tuttiInvalidArgument. Out of place, sendbuff is not written. root must match across
- * ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Without an op, elements are copied bit by bit. */
+ * ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Without an op, elements are copied bit by bit.
+ * tutti_counts.h has three of them with counts for each rank. */
 
 /* Combines the vectors of all ranks; the root gets the result.
  *

@@ -7,16 +7,34 @@
 #define STEPS 6
 #define RANKS_MOST 1024
 
-/* The communicator of those that are left, which agree on the step to go on from: some may have finished one more. */
-static tuttiComm_t shrink(tuttiComm_t comm, int *step)
+/* The communicator of those that are left: tried again if one more dies, or if not all know of the same deaths yet. */
+static tuttiComm_t shrink(tuttiComm_t comm)
 {
-  int failed[RANKS_MOST], n = RANKS_MOST;
+  int failed[RANKS_MOST], n, tries = 0;
   tuttiComm_t next;
-  must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
-  must(tuttiCommShrink(comm, failed, n, &next, NULL, TUTTI_SHRINK_ABORT), "tuttiCommShrink");
+  tuttiResult_t result;
+  do {
+    n = RANKS_MOST;
+    must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
+    result = tuttiCommShrink(comm, failed, n, &next, NULL, TUTTI_SHRINK_ABORT);
+  } while (result != tuttiSuccess && ++tries < 10);
+  must(result, "tuttiCommShrink");
   tuttiCommDestroy(comm); /* returns the first error of comm, which is known */
-  must(tuttiAllReduce(step, step, 1, tuttiInt32, tuttiMin, next, NULL), "tuttiAllReduce");
   return next;
+}
+
+/* They agree on the step to go on from, since some may have finished one more; if one dies, those that are left do. */
+static tuttiComm_t recover(tuttiComm_t comm, int *step)
+{
+  tuttiResult_t result;
+  int first;
+  do {
+    comm = shrink(comm);
+    result = tuttiAllReduce(step, &first, 1, tuttiInt32, tuttiMin, comm, NULL);
+  } while (result == tuttiRemoteError);
+  must(result, "tuttiAllReduce");
+  *step = first;
+  return comm;
 }
 
 int main(void)
@@ -28,7 +46,7 @@ int main(void)
     tuttiResult_t result = tuttiAllReduce(&step, &sum, 1, tuttiInt32, tuttiSum, comm, NULL);
     if (result == tuttiRemoteError) {
       printf("rank %d, step %d: %s\n", rank, step, tuttiGetLastError(comm));
-      comm = shrink(comm, &step);
+      comm = recover(comm, &step);
       step--; /* once more */
     } else {
       must(result, "tuttiAllReduce");
