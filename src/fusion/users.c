@@ -64,10 +64,10 @@ static tuttiResult_t push_begin(const struct config *config, struct shared *shar
   if (gradient->is_copied)
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) is being pushed by another thread: push it once in a step", index,
                    config->tensors[index].name);
-  if (is_open(config, shared) && gradient->pushed < shared->step) return tuttiSuccess;
   if (gradient->pushed > gradient->waited)
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was pushed already and not waited for since: call "
                    "tuttiFusionWait or tuttiFusionWaitAll first", index, config->tensors[index].name);
+  if (is_open(config, shared) && gradient->pushed < shared->step) return tuttiSuccess;
   if (is_open(config, shared)) {
     int missing = not_pushed(shared);
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) is pushed for the next step, but tensor %d (%s) was not pushed "
