@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/form_private.h"
+#include "cuda/cuda.h"
 #include "fusion/fusion.h"
 
 static tuttiResult_t fusion_check(const struct tuttiFusion *fusion)
@@ -149,6 +150,8 @@ tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int plane, floa
 {
   tuttiResult_t result = tensor_check(fusion, tensor);
   if (result == tuttiSuccess && !data) result = tt_null("data");
+  if (result == tuttiSuccess && tt_cuda_has(data))
+    result = tt_fail(tuttiInvalidArgument, "data %p is CUDA memory: give host memory", (void *)data);
   if (result == tuttiSuccess && set != 0 && set != 1)
     result = tt_fail(tuttiInvalidArgument, "set is %d: give 0 to read or 1 to write", set);
   if (result != tuttiSuccess) return result;

@@ -125,6 +125,10 @@ static int step_run(const struct ranks *self, tuttiFusion_t fusion, struct place
     if (!p->in_place) get(p, t, 0);
     RANKS_CHECK(tuttiFusionNorm(fusion, t, &norm) == tuttiSuccess && norm == norm_of(self, p, t, step));
   }
+  if (step == 0 && !p->is_host[0]) {
+    RANKS_CHECK(tuttiFusionState(fusion, 0, 0, (void *)p->at[0][0], tensors[0].count, 1) == tuttiInvalidArgument);
+    RANKS_CHECK(says("is CUDA memory: give host memory"));
+  }
   RANKS_CHECK(tuttiFusionOverflow(fusion, &overflow) == tuttiSuccess && overflow == 0);
   return gradients_check(self, &p->mirror, step, 1);
 }
