@@ -104,7 +104,7 @@
  *
  * Planes of state are 0, the weights, and then v, or what the function keeps, which begin as zeros; planes of a codec
  * have the numbers after them. Weights are given by tuttiFusionState before the first push, on all ranks alike; it also
- * reads them for a checkpoint. If a rank dies, so do the masters that it owned, which a shrink cannot bring back: go on
+ * reads them for a checkpoint. If a rank dies, so do the masters that it owned, which nothing can bring back: go on
  * from the weights in recvbuff (with weights_type tuttiFloat32 these are the masters' bits) or from a checkpoint. After
  * an error in mid-step recvbuff may have weights of that step in some tensors, other ones on other ranks: a program
  * that must go on keeps a copy of the step before.
@@ -216,7 +216,7 @@
  * tuttiFusionAbort at any time; the other functions by one thread at a time, while no thread pushes or waits.
  *
  * Errors. A wrong argument is refused and changes nothing. When a message fails (a rank died, ...) every call returns
- * that error from then on: destroy the fusion and, if ranks are lost, shrink the communicator and create another. As in
+ * that error from then on: destroy the fusion or, if ranks are lost, shrink the communicator and move it there. As in
  * tutti.h, outputs are written on success only, and tuttiGetLastError has the sentence. */
 #ifndef TUTTI_FUSION_H
 #define TUTTI_FUSION_H
@@ -413,20 +413,44 @@ TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec
  * checkpoint, add up those of all ranks, and give each rank the sum, of which it keeps what it owns. After an error
  * they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the
  * next fusion; state_step of tuttiFusionGetInfo is the step that left them. Random numbers, and the lengths of
- * "threshold" and "adacomp", begin anew in another fusion. With servers planes change with every contribution, so all
- * ranks end a step and meet in a tuttiBarrier before the first of them calls this, and in another one before the next
- * push: else parts are of different updates.
+ * "threshold" and "adacomp", begin anew in another fusion, after tuttiFusionMove these lengths alone. With servers
+ * planes change with every contribution, so all ranks end a step and meet in a tuttiBarrier before the first of them
+ * calls this, and in another one before the next push: else parts are of different updates.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, plane, data or count is wrong. tuttiInvalidUsage: a step is under way.
  * With set: the fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int plane, float *data, size_t count,
                                          int set);
 
+/* Goes on over another communicator: that of a shrink, or of a grow. The call is collective over comm: ranks that have
+ * the fusion call it, at least one does, and new ranks call tuttiFusionCreate with the same tensors and options (and
+ * with the codec that the fusion has now). *fusion becomes a fusion over comm with the options, scales and the rate of
+ * the old one, which is destroyed; plans are made anew. The old one may have failed: then the step under way is
+ * forgotten. Else all tensors must have been waited for. The communicator of before is not needed any more; comm must
+ * live until the fusion is destroyed or moved again.
+ *
+ * Steps. When a fusion fails ranks may have ended one step more than others. All go on from the state of the lowest
+ * step that one of them has ended: a rank that is ahead takes its last step back, as far as planes are concerned, and
+ * `steps` and `state_step` of tuttiFusionGetInfo are that step on all ranks, new ones as well. The program pushes the
+ * gradients of the step after it next. So what was pushed counts once: in the sums and weights of steps up to that one,
+ * or in what a codec has kept. Sums that the program of a rank that was ahead has used already are its own to undo.
+ *
+ * State. A codec's planes of contributions stay with their rank, and begin as zeros on new ones. Planes that owners
+ * have go to their new owners, bit by bit. With a rank that is gone all is lost that it kept: the rest of its
+ * contributions, and all that it owned. This begins as zeros, and lost masters are not given: a warning tells how many,
+ * and a push is refused (tuttiInvalidUsage) until tuttiFusionState has given the weights of that tensor (plane 0), on
+ * all ranks alike, new ones as well: those that recvbuff had after step `steps`.
+ *
+ * Errors: as tuttiFusionCreate; then *fusion is as before. tuttiInvalidUsage: a step is under way here; the fusion has
+ * servers. On all ranks: a rank that is ahead has begun to encode contributions of the next step, so what its codec
+ * keeps cannot be taken back (the sentence names it); or TUTTI_FUSION_CODEC is another codec than the fusion's. */
+TUTTI_API tuttiResult_t tuttiFusionMove(tuttiFusion_t *fusion, tuttiComm_t comm);
+
 /* The state of a fusion: its measurements and predictions. Set size to sizeof(tuttiFusionInfo_t) first; fields that the
  * library is too old to know become 0. Times are in microseconds, of this rank; 0 where nothing was measured yet. */
 typedef struct {
   size_t size;
-  uint64_t steps;          /* that have ended so far */
+  uint64_t steps;          /* that have ended so far, also before a tuttiFusionMove */
   uint64_t plans;          /* that were used so far; the first is made before any step is measured */
   uint64_t planned_step;   /* the present plan is used from this step on (0: the first) */
   int groups, messages;    /* of the present plan */

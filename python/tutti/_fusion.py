@@ -99,8 +99,8 @@ class Fusion(Held):
 
     Errors of all calls: TuttiArgumentError: an argument is wrong; nothing has changed. TuttiUsageError: tensors or
     options of two ranks differ, a tensor is pushed twice in a step or waited for before its push. When a message fails
-    (a rank died, ...), every call raises that error from then on: close the fusion, shrink the communicator, make
-    another. Ctrl-C in a wait ends the step on all ranks: close the fusion.
+    (a rank died, ...), every call raises that error from then on: close the fusion, or shrink the communicator and
+    ``move`` it there. Ctrl-C in a wait ends the step on all ranks: close the fusion.
     """
 
     def __init__(self, comm: Comm, tensors: Mapping[str, Any], *, policy: Optional[str] = None, buffer_bytes: int = 0,
@@ -293,6 +293,25 @@ class Fusion(Held):
             raise refusal(f"planes are float32, not {NAMES[kind]}")
         index, plane = self._number(tensor), whole("plane", plane, 0, 7)
         check(C["tuttiFusionState"](self._open(), index, plane, where, count, sets))
+
+    def move(self, comm: Comm) -> None:
+        """Goes on over the communicator of a ``shrink`` or a ``grow``, with what codecs and updates have kept.
+
+        It is collective over ``comm``: new ranks make a ``Fusion`` with the same tensors and options. A fusion that has
+        failed moves as well; else all tensors must have been waited for. All go on behind the same step, which
+        ``info().steps`` tells: push the gradients of the next one. Weights of which a rank that is gone had the masters
+        are given again by ``set_state(name, 0, weights)``, on all ranks (``man tuttiFusionMove``).
+        """
+        if not isinstance(comm, Comm):
+            raise refusal(f"comm is of type {type(comm).__name__}: it must be a tutti.Comm")
+        handle, self._handle = c_void_p(self._open()), None
+        try:
+            check(comm._watched(C["tuttiFusionMove"], byref(handle), comm._open()))
+            self._comm._fusions.discard(self)
+            comm._fusions.add(self)
+            self._comm, self._kept = comm, [None] * len(self._kept)
+        finally:
+            self._handle = handle.value
 
     def norm(self, tensor: str) -> float:
         """The L2 norm of a tensor's sum, the same bits on all ranks; after its wait and before its next push."""

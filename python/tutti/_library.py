@@ -194,6 +194,7 @@ _FUNCTIONS = {
     "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionGetInfo": [_P, POINTER(FusionInfo)],
     "tuttiFusionPrint": [_P, _P, c_int],
+    "tuttiFusionMove": [POINTER(_P), _P],
     "tuttiFusionDestroy": [_P],
     "tuttiFusionAbort": [_P],
 }

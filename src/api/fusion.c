@@ -82,7 +82,19 @@ tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const t
   if (result == tuttiSuccess) result = config_take(&copy, config);
   if (result == tuttiSuccess && tt_group_active())
     result = tt_fail(tuttiInvalidUsage, "tuttiFusionCreate inside a group: call it after tuttiGroupEnd");
-  return result == tuttiSuccess ? tt_fusion_create(fusion, comm, tensors, ntensors, &copy) : result;
+  if (result != tuttiSuccess) return result;
+  return tt_fusion_create(fusion, &(struct tt_fusion_spec){comm, tensors, ntensors, &copy, NULL});
+}
+
+tuttiResult_t tuttiFusionMove(tuttiFusion_t *fusion, tuttiComm_t comm)
+{
+  if (!fusion) return tt_null("fusion");
+  tuttiResult_t result = fusion_check(*fusion);
+  if (result == tuttiSuccess) result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = tt_views_refuse(comm, "fusions");
+  if (result == tuttiSuccess && tt_group_active())
+    result = tt_fail(tuttiInvalidUsage, "tuttiFusionMove inside a group: call it after tuttiGroupEnd");
+  return result == tuttiSuccess ? tt_fusion_move(fusion, comm) : result;
 }
 
 tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff, size_t count,

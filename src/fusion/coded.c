@@ -192,6 +192,7 @@ void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed)
 {
   struct coding *coding = &fusion->coding;
   int has_planes = (coding->codec.row || coding->owned) && !overflowed;
+  coding->past.kept = has_planes ? KEPT_BEFORE : KEPT_SAME;
   if (!overflowed) coding->after = fusion->engine.seen.scale.after;
   for (int i = 0; i < fusion->config.n && has_planes; i++) {
     struct tensor_code *code = &coding->tensors[i];
@@ -310,9 +311,10 @@ struct tt_op *tt_fusion_coded_begin(struct tuttiFusion *fusion, int32_t m, int c
   struct tt_coded_spec spec = {.redop = config->redop,
                                .before = engine->seen.scale.before,
                                .after = engine->seen.scale.after,
-                               .step = (uint32_t)engine->step,
+                               .step = (uint32_t)(coding->past.steps + engine->step),
                                .overflow = config->reports ? &engine->messages[m].overflow : NULL};
   if (message_has_codec(fusion, m)) spec.codec = coding->codec;
+  if (spec.codec.row && tt_codec_planes(&spec.codec, TT_CODEC_CONTRIBUTION)) coding->past.kept = KEPT_NOTHING;
   if (!parts_take(fusion, m, &spec)) return NULL;
   if (coding->owned) {
     update = tt_fusion_update(fusion, engine->used->messages[m].type);
@@ -364,6 +366,7 @@ static tuttiResult_t codec_change(struct tuttiFusion *fusion, const struct tt_co
   tuttiResult_t result = asked_compare(config, asked, is_same);
   if (result != tuttiSuccess || !*is_same) return result;
   result = tt_fusion_coding_set(fusion, asked);
+  fusion->coding.past.kept = KEPT_NOTHING;
   if (result == tuttiSuccess) result = tt_fusion_plans_again(fusion);
   if (result == tuttiSuccess) tt_fusion_step_start(fusion);
   return result;
@@ -409,6 +412,16 @@ static tuttiResult_t rest_await(const struct config *config, struct shared *shar
     result = failed(shared);
   }
   shared->all_waiters--;
+  return result;
+}
+
+tuttiResult_t tt_fusion_rest(struct tuttiFusion *fusion)
+{
+  struct shared *shared = &fusion->shared;
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = shared->failed == tuttiSuccess ? rest_await(&fusion->config, shared) : tuttiSuccess;
+  if (shared->failed != tuttiSuccess) result = tuttiSuccess; /* the engine has ended: planes stay */
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
@@ -508,6 +521,8 @@ tuttiResult_t tt_fusion_state(struct tuttiFusion *fusion, const struct tt_fusion
   int may_read = shared->failed != tuttiSuccess && !state->sets; /* the engine has ended: planes stay */
   tuttiResult_t result = may_read ? tuttiSuccess : rest_await(&fusion->config, shared);
   if (result == tuttiSuccess) result = state_move(fusion, state);
+  if (result == tuttiSuccess && state->sets && fusion->coding.past.kept == KEPT_BEFORE)
+    fusion->coding.past.kept = KEPT_NOTHING;
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }

@@ -17,6 +17,7 @@ struct said {
   char policy[sizeof ((struct config *)0)->policy_text];
   char codec[TT_CODEC_TEXT_BYTES];
   char update[RULE_BYTES];
+  int32_t has_come; /* beside the options */
 };
 
 static void options_say(const struct config *config, struct said *said)
@@ -33,6 +34,7 @@ static void options_say(const struct config *config, struct said *said)
   said->numbers[STALENESS] = config->serving.staleness;
   tt_fusion_codec_text(&config->codec, said->codec);
   tt_fusion_rule_text(&config->rule, said->update);
+  said->has_come = config->moving.has_come;
   memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
 
@@ -74,7 +76,7 @@ static tuttiResult_t said_compare(const struct said *said, int nranks)
   return tuttiSuccess;
 }
 
-static tuttiResult_t options_compare(const struct config *config)
+static tuttiResult_t options_compare(struct config *config)
 {
   struct said *said = tt_alloc((size_t)config->nranks, sizeof *said);
   if (!said)
@@ -83,6 +85,7 @@ static tuttiResult_t options_compare(const struct config *config)
   options_say(config, &said[config->rank]);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess) result = said_compare(said, config->nranks);
+  for (int r = 0; r < config->nranks; r++) config->moving.is_any |= said[r].has_come;
   tt_free(said);
   return result;
 }
@@ -170,7 +173,7 @@ static tuttiResult_t tensors_compare(const struct config *config)
   return difference_show(config, (int)(first / config->n), (int)(first % config->n));
 }
 
-tuttiResult_t tt_fusion_compare(const struct config *config)
+tuttiResult_t tt_fusion_compare(struct config *config)
 {
   tuttiResult_t result = options_compare(config);
   return result == tuttiSuccess ? tensors_compare(config) : result;

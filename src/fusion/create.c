@@ -226,22 +226,24 @@ static tuttiResult_t planning_make(struct tuttiFusion *fusion)
   return result == tuttiSuccess ? tt_fusion_told(config, tt_fusion_plans_first(fusion)) : result;
 }
 
-static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                                 const tuttiFusionConfig_t *asked)
+static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, const struct tt_fusion_spec *spec)
 {
+  struct tuttiComm *comm = spec->comm;
   struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
   engine->step = 1;
   engine->agree_step = tt_trial_next(&engine->trial, 0);
-  fusion->shared.scale = (struct scale){1, 1, asked->rate};
+  config->moving.has_come = spec->from != NULL;
+  fusion->shared.scale = (struct scale){1, 1, spec->config->rate};
   fusion->shared.planned.bound_us = -1;
-  tuttiResult_t result = config_set(config, tt_comm_facts(comm), tensors, asked);
+  tuttiResult_t result = config_set(config, tt_comm_facts(comm), spec->tensors, spec->config);
   tt_fusion_shadows_place(fusion);
   if (result == tuttiSuccess) result = channel_first(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
   if (result == tuttiSuccess) result = channels_make(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion));
   if (result == tuttiSuccess && !fusion->served) result = planning_make(fusion);
+  if (result == tuttiSuccess && config->moving.is_any) result = tt_fusion_take(fusion, spec->from);
   if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fusion));
   if (result == tuttiSuccess) result = all_await(config);
   if (result == tuttiSuccess) tt_deaths_spare(fusion);
@@ -276,16 +278,15 @@ static void fusion_free(struct tuttiFusion *fusion)
   tt_free(fusion);
 }
 
-tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                               int ntensors, const tuttiFusionConfig_t *asked)
+tuttiResult_t tt_fusion_create(struct tuttiFusion **out, const struct tt_fusion_spec *spec)
 {
-  struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion + (size_t)ntensors * sizeof *fusion->config.tensors);
-  if (!fusion) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
-  fusion->config.n = ntensors;
+  struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion + (size_t)spec->ntensors * sizeof *fusion->config.tensors);
+  if (!fusion) return tt_comm_give_up(spec->comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
+  fusion->config.n = spec->ntensors;
   fusion->config.tensors = (struct tensor *)(fusion + 1);
   locks_init(&fusion->shared);
   pthread_mutex_init(&fusion->shadows.mutex, NULL);
-  tuttiResult_t result = fusion_fill(fusion, comm, tensors, asked);
+  tuttiResult_t result = fusion_fill(fusion, spec);
   fusion->magic = TT_FUSION_MAGIC;
   if (result == tuttiSuccess) {
     *out = fusion;

@@ -32,9 +32,17 @@ struct tuttiComm;
 
 #define TT_FUSION_MAGIC 0x46757365u
 
-/* comm is ready; config is complete and checked but for policy and buffer_bytes. */
-tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                               int ntensors, const tuttiFusionConfig_t *config);
+struct tt_fusion_spec {
+  struct tuttiComm *comm; /* ready */
+  const tuttiFusionTensor_t *tensors;
+  int ntensors;
+  const tuttiFusionConfig_t *config; /* complete and checked but for policy and buffer_bytes */
+  const struct tuttiFusion *from;    /* whose state it takes over; NULL: it is a new one */
+};
+
+tuttiResult_t tt_fusion_create(struct tuttiFusion **out, const struct tt_fusion_spec *spec);
+/* move.c; comm is ready. */
+tuttiResult_t tt_fusion_move(struct tuttiFusion **fusion, struct tuttiComm *comm);
 tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion);
 tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion);
 

@@ -8,6 +8,7 @@
 #include "codec/codec.h"
 #include "comm/comm.h"
 #include "fusion/fusion.h"
+#include "fusion/move_private.h"
 #include "fusion/sequence_private.h"
 #include "fusion/round_private.h"
 #include "fusion/shadow_private.h"
@@ -27,8 +28,7 @@
 struct tensor {
   uint64_t count;
   size_t bytes; /* in memory */
-  int type;
-  int element;      /* bytes of one element */
+  int type, element; /* element: bytes of one */
   char name[NAME_BYTES];
   size_t shadow;    /* where that is among those of all tensors */
   uint32_t row;     /* elements of a row of its matrix; 0: not told */
@@ -67,6 +67,7 @@ struct config {
   uint64_t codec_least;
   struct rule rule;
   struct serving serving;
+  struct moving moving;
   struct tt_policy policy;
   char policy_text[64];
   struct tt_message_cost priced;     /* by the selector's prices, rank 0's */
@@ -248,8 +249,7 @@ struct message_progress {
   int parts_in;     /* copied already */
   int parts_before; /* those from here on were, since it has room */
   struct tt_op *op;
-  int channel;
-  int overflow;
+  int channel, overflow;
   uint64_t begin_ns;
   float took_us[HISTORY]; /* in the last steps */
 };
@@ -346,8 +346,8 @@ struct coding {
   struct tt_codec codec;       /* row NULL: none */
   struct tensor_code *tensors; /* of all; those that are not coded have no planes */
   struct masters *owned;         /* likewise, if weights are updated; else NULL */
-  uint64_t step;               /* the last one that left planes, which are those of it or of one before; guarded by the
-                                  mutex */
+  uint64_t step;  /* the last one that left planes, which are those of it or of one before; guarded by the mutex */
+  struct past past;
   float after;                 /* planes are in units of results before that factor */
   struct tt_coded_part *parts; /* room for those of one message */
   int nparts;
@@ -454,7 +454,7 @@ void tt_fusion_end(const struct config *config, tuttiResult_t result);
 /* ---- compare.c ---- */
 
 /* Errors: tuttiInvalidUsage, on all ranks: two of them have different options or tensors. */
-tuttiResult_t tt_fusion_compare(const struct config *config);
+tuttiResult_t tt_fusion_compare(struct config *config);
 
 /* ---- ranges.c: under the mutex ---- */
 

@@ -325,7 +325,7 @@ static tuttiResult_t turn(void *context, const struct tt_coded_shard *its)
   const struct masters *owned = &fusion->coding.owned[its->part->tensor];
   tuttiFusionShard_t shard = {.size = sizeof shard,
                               .tensor = (int)its->part->tensor,
-                              .step = fusion->engine.step,
+                              .step = fusion->coding.past.steps + fusion->engine.step,
                               .first = its->first,
                               .count = its->count,
                               .rate = fusion->engine.seen.scale.rate,

@@ -465,8 +465,8 @@ void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
   struct shared *shared = &fusion->shared;
   pthread_mutex_lock(&shared->mutex);
   const struct planned *planned = &shared->planned;
-  info->steps = shared->ended;
-  info->state_step = fusion->coding.step;
+  info->steps = fusion->coding.past.steps + shared->ended;
+  info->state_step = fusion->coding.past.steps + fusion->coding.step;
   if (fusion->served) tt_fusion_served_info(fusion, info);
   info->plans = planned->plans;
   info->planned_step = planned->step;

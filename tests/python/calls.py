@@ -235,6 +235,23 @@ class Communicators(unittest.TestCase):
                 small.grow(3)
         ranks.threads(3, body)
 
+    def test_a_fusion_goes_on_over_another_communicator(self):
+        def body(comm):
+            tensors, w = {"w": (4, "float32")}, floats(1, 2, 3, 4)
+            fusion = tutti.Fusion(comm, tensors, update="momentum:0.5", rate=1)
+            fusion.set_state("w", 0, w)
+            fusion.push("w", floats(1, 1, 1, 1), w)
+            fusion.wait()
+            self.assertEqual(list(w), [-2, -1, 0, 1])
+            with comm.split(0, -comm.rank) as turned:  # all owners change
+                fusion.move(turned)
+                self.assertEqual(fusion.info().steps, 1)
+                comm.close()  # and the fusions that it has
+                fusion.push("w", floats(1, 1, 1, 1), w)
+                fusion.wait()
+                self.assertEqual(list(w), [-6.5, -5.5, -4.5, -3.5])
+        ranks.threads(3, body)
+
     def test_revoke_ends_a_call_on_the_other_rank_and_shrink_goes_on(self):
         def body(comm):
             if comm.rank == 0:

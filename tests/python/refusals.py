@@ -187,6 +187,7 @@ class OfOneRank(unittest.TestCase):
         self.refused("staleness is 1: update \"easgd\"",
                      lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="easgd", staleness=1))
         with tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd") as fusion:
+            self.refused("comm is of type int", lambda: fusion.move(3))
             self.refused("planes are float32", lambda: fusion.set_state("a", 0, array.array("d", [1, 2])))
             self.refused("no weights", lambda: fusion.push("a", floats(1, 2)), tutti.TuttiUsageError)
         with tutti.Fusion(self.comm, grads) as fusion:
