@@ -18,7 +18,7 @@
  *   on where to continue, e.g. by an all-reduce (tuttiMin) of the last step each has finished, and redo later ones
  *   from data they kept.
  * - No call waits for ever: a dead rank of comm ends it within a second, a silent host within TUTTI_UNREACHABLE_MS, a
- *   late rank after `timeout_ms`. */
+ *   late rank after `timeout_ms` unless that is 0. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
