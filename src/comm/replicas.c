@@ -17,7 +17,7 @@
 
 #include "comm/views_private.h"
 
-#define TURN_NS 20000000u /* how long the others leave an election to the first replica */
+#define SLOT_NS 20000000u /* how long the others leave an election to one replica */
 
 static int logical_rank(const struct tuttiComm *comm, int process)
 {
@@ -94,19 +94,23 @@ tuttiResult_t tt_replicas_keep(struct tuttiComm *comm, const struct tt_binding *
 
 /* ---- elections ---- */
 
-/* The replicas of this logical rank that are in the view, as bits. *are_here: all have said so. */
-static unsigned members(const struct tuttiComm *comm, int *are_here)
+/* The replica whose turn it is to become the leader. */
+static int candidate(const struct tuttiComm *comm, uint64_t slot)
+{
+  int n = comm->parts.views->replicas->n, nthere = 0, r = 0;
+  for (int k = 0; k < n; k++) nthere += is_there(comm, k);
+  for (uint64_t before = slot % (uint64_t)nthere;; r++)
+    if (is_there(comm, r) && before-- == 0) return r;
+}
+
+/* 1: there is a leader, and this replica has what it has. */
+static int is_settled(const struct tuttiComm *comm)
 {
   const struct tt_replicas *replicas = comm->parts.views->replicas;
-  uint64_t view = tt_view_said(comm->parts.views->view)->view;
-  unsigned bits = 0;
-  *are_here = 1;
-  for (int r = 0; r < replicas->n; r++) {
-    if (!is_there(comm, r)) continue;
-    bits |= 1u << r;
-    *are_here &= r == replicas->raft.self || replicas->seen[r] == view;
-  }
-  return bits;
+  const struct tt_raft_word *said = &replicas->raft.said;
+  int leader = tt_raft_leader(&replicas->raft);
+  if (!is_there(comm, leader) || said->last.term != said->term || said->committed != said->last.index) return 0;
+  return said->leads || replicas->seen[leader] == tt_view_said(comm->parts.views->view)->view;
 }
 
 static void actions_take(struct tuttiComm *comm)
@@ -124,15 +128,17 @@ static tuttiResult_t elect(struct tuttiComm *comm)
   struct tt_raft *raft = &views->replicas->raft;
   struct tt_waiter waiter;
   uint64_t began_ns = tt_now_ns(), next = 0;
-  int are_here;
   tt_waiter_init(&waiter, 1);
   tt_views_say(comm); /* that it is in this view */
   for (;;) {
     tt_views_hear(comm);
-    unsigned there = members(comm, &are_here);
-    tt_raft_wait(raft, there, (tt_now_ns() - began_ns) / TURN_NS, &next);
+    uint64_t slot = (tt_now_ns() - began_ns) / SLOT_NS;
+    if (!is_there(comm, tt_raft_leader(raft)) && slot >= next) {
+      if (candidate(comm, slot) == raft->self) tt_raft_campaign(raft);
+      next = slot + 1;
+    }
     actions_take(comm);
-    if (are_here && tt_raft_is_settled(raft, there)) return tuttiSuccess;
+    if (is_settled(comm)) return tuttiSuccess;
     tuttiResult_t result = tt_comm_health(views->plane);
     if (result != tuttiSuccess) return result;
     if (tt_view_is_stopping(views->view)) return tt_fail_quiet(tuttiRemoteError, "a rank was lost in an election");

@@ -65,15 +65,6 @@ void tt_raft_campaign(struct tt_raft *raft)
   holders_count(raft);
 }
 
-void tt_raft_wait(struct tt_raft *raft, unsigned there, uint64_t waited, uint64_t *next)
-{
-  int leader = tt_raft_leader(raft), turn = 63 - __builtin_clzll(1 + waited), r = 0;
-  if ((leader >= 0 && there >> leader & 1) || (uint64_t)turn < *next) return;
-  *next = (uint64_t)turn + 1;
-  for (int before = turn % __builtin_popcount(there); !(there >> r & 1) || before-- > 0;) r++;
-  if (r == raft->self) tt_raft_campaign(raft);
-}
-
 uint64_t tt_raft_propose(struct tt_raft *raft, uint64_t value)
 {
   struct tt_raft_word *said = &raft->said;
@@ -149,18 +140,4 @@ int tt_raft_leader(const struct tt_raft *raft)
   for (int r = 0; r < raft->n; r++)
     if (r != raft->self && raft->heard[r].leads && raft->heard[r].term == raft->said.term) return r;
   return -1;
-}
-
-int tt_raft_is_settled(const struct tt_raft *raft, unsigned there)
-{
-  const struct tt_raft_word *said = &raft->said;
-  int leader = tt_raft_leader(raft);
-  if (leader < 0 || !(there >> leader & 1)) return 0;
-  if (said->last.term != said->term || said->committed != said->last.index) return 0;
-  for (int r = 0; r < raft->n; r++) {
-    const struct tt_raft_word *word = &raft->heard[r];
-    if (r == raft->self || !(there >> r & 1)) continue;
-    if (word->term != said->term || word->last.term != said->term || word->last.index != said->last.index) return 0;
-  }
-  return 1;
 }

@@ -12,15 +12,14 @@
  * was committed stays.
  *
  * Replicas that died do not come back, so nothing is kept on disk. No clock: the caller calls tt_raft_campaign when the
- * leader is lost, or an election has taken too long; tt_raft_wait does so in turns. When decides how soon there is a
- * leader, never whether two replicas disagree.
+ * leader is lost, or an election has taken too long. When it does so decides how soon there is a leader, never whether
+ * two replicas disagree.
  *
  * Invariants, which tests/unit/raft.c simulates by seed:
  *   - a term has one leader at most;
  *   - a value that is committed at an index, for any replica, is the only one that is ever committed there;
  *   - a leader has every entry that was committed before its term;
- *   - while a majority lives and hears each other, somebody is elected and commits;
- *   - an election by tt_raft_wait ends for all that take part, also if those for which it has ended hear no more.
+ *   - while a majority lives and hears each other, somebody is elected and commits.
  *
  * One thread at a time. */
 #ifndef TT_RAFT_H
@@ -58,11 +57,6 @@ struct tt_raft {
 /* This replica wants to be the leader of a new term. At any time. */
 void tt_raft_campaign(struct tt_raft *raft);
 
-/* Replicas in an election, a bit each in `there`, want to be the leader in turn, until one of them leads. waited: since
- * this one has begun, in units of the first turn; each turn is twice as long as the one before, so one is long enough,
- * whatever time words take. *next: 0 when the election begins. */
-void tt_raft_wait(struct tt_raft *raft, unsigned there, uint64_t waited, uint64_t *next);
-
 /* Another replica has said this. Older words than the newest one are ignored. */
 void tt_raft_hear(struct tt_raft *raft, int replica, const struct tt_raft_word *word);
 
@@ -91,9 +85,5 @@ enum tt_raft_act tt_raft_next(struct tt_raft *raft);
 
 /* The leader of this replica's term, as far as it knows; -1: none. */
 int tt_raft_leader(const struct tt_raft *raft);
-
-/* 1: the election is over: one of those that are there leads, its entry is committed, and all of them have said that
- * they have it. So none of them campaigns any more. Requires that words of before the election do not count. */
-int tt_raft_is_settled(const struct tt_raft *raft, unsigned there);
 
 #endif

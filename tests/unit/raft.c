@@ -2,8 +2,7 @@
 /* The core of Raft, simulated by seed: replicas say words over links that lose them, take drawn times and are cut for a
  * while; some entries and acknowledgements go without words, as with data; replicas die at any moment, also in the
  * middle of telling others, and want to lead at drawn times, whether the leader lives or not. Each commit, on any
- * replica, and each election is held against all that were seen before. Elections by turns end for all, however long
- * words take, though those for which one has ended hear no more.
+ * replica, and each election is held against all that were seen before.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
 #include <stdio.h>
@@ -202,83 +201,6 @@ static void world_run(uint64_t seed, int are_any)
   tt_priority_free(&w.notes);
 }
 
-/* ---- elections by turns ---- */
-
-#define TURN 20
-
-/* Of an election: what each replica has heard from each other one, and has not taken yet. */
-static struct election {
-  unsigned there, over, fresh[N]; /* replicas; those for which it has ended; those that each has heard */
-  uint64_t began[N], next[N], most; /* most: that a word takes */
-  struct tt_raft_word box[N][N];
-} e;
-
-static void tell_there(int from)
-{
-  for (int to = 0; to < w.n; to++)
-    if (to != from)
-      note_at(w.now + 1 + below(&w.chance, e.most),
-              (struct note){.what = WORD, .from = from, .to = to, .word = w.replicas[from].raft.said});
-}
-
-static void turn(int r)
-{
-  struct tt_raft *raft = &w.replicas[r].raft;
-  int says = 0;
-  if (w.now == e.began[r]) tell_there(r);
-  for (int from = 0; from < w.n; from++) {
-    if (!e.box[r][from].number) continue;
-    tt_raft_hear(raft, from, &e.box[r][from]);
-    e.fresh[r] |= 1u << from;
-  }
-  tt_raft_wait(raft, e.there, (w.now - e.began[r]) / TURN, &e.next[r]);
-  for (enum tt_raft_act act; (act = tt_raft_next(raft)) != TT_RAFT_NOTHING;) says |= act == TT_RAFT_SAY;
-  if (says) tell_there(r);
-  if (!(e.there & ~(e.fresh[r] | 1u << r)) && tt_raft_is_settled(raft, e.there)) e.over |= 1u << r;
-  else note_at(w.now + 1 + below(&w.chance, 4), (struct note){.what = TICKS, .to = r});
-}
-
-/* Replica 0 led before, and the others have its last entry, or the one before it. */
-static void election_begin(uint64_t seed)
-{
-  const uint64_t most[] = {1, 15, 400};
-  w = (struct world){.seed = seed, .chance = seed};
-  w.n = 3 + 2 * (int)below(&w.chance, 2);
-  e = (struct election){.there = (1u << w.n) - 1, .most = most[below(&w.chance, 3)]};
-  for (size_t k = below(&w.chance, (size_t)(w.n + 1) / 2); k > 0; k--)
-    e.there &= ~(1u << below(&w.chance, (size_t)w.n));
-  for (int r = 0; r < w.n; r++) {
-    struct tt_raft *raft = &w.replicas[r].raft;
-    uint64_t index = r ? 1 + below(&w.chance, 2) : 2;
-    *raft = (struct tt_raft){.n = w.n, .self = r};
-    raft->said = (struct tt_raft_word){.number = 1, .term = 1, .vote = 1, .leads = !r, .committed = 1,
-                                       .last = {.term = 1, .index = index, .value = index}};
-    if (r) raft->heard[0] = (struct tt_raft_word){.term = 1, .leads = 1};
-    e.began[r] = below(&w.chance, 3 * TURN);
-    if (e.there >> r & 1) note_at(e.began[r], (struct note){.what = TICKS, .to = r});
-  }
-}
-
-static void elections_by_turns_end_for_all(void **state)
-{
-  (void)state;
-  for (int k = 0; k < nseeds; k++) {
-    election_begin(first_seed + (uint64_t)k);
-    for (struct note *note; (note = tt_priority_first(&w.notes)); free(note)) {
-      w.now = w.notes.entries[0].urgency;
-      tt_priority_pop(&w.notes);
-      CHECK(w.now < 50000, "the election has ended for %x of %x", e.over, e.there);
-      if (note->what == TICKS) turn(note->to);
-      else if (note->word.number > e.box[note->to][note->from].number) e.box[note->to][note->from] = note->word;
-    }
-    int first = __builtin_ctz(e.there), leader = tt_raft_leader(&w.replicas[first].raft);
-    for (int r = first; r < w.n; r++)
-      CHECK(!(e.there >> r & 1) || tt_raft_leader(&w.replicas[r].raft) == leader, "replicas %d and %d follow %d and %d",
-            first, r, leader, tt_raft_leader(&w.replicas[r].raft));
-    tt_priority_free(&w.notes);
-  }
-}
-
 /* ---- tests ---- */
 
 static void a_majority_goes_on_and_loses_nothing(void **state)
@@ -296,8 +218,7 @@ static void without_a_majority_nothing_is_contradicted(void **state)
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_majority_goes_on_and_loses_nothing),
-                                     cmocka_unit_test(without_a_majority_nothing_is_contradicted),
-                                     cmocka_unit_test(elections_by_turns_end_for_all)};
+                                     cmocka_unit_test(without_a_majority_nothing_is_contradicted)};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
