@@ -20,10 +20,15 @@ static void state_share(struct state *state, tuttiComm_t comm)
 /* The communicator of those that are left; they go on from the lowest step that one of them is at. */
 static tuttiComm_t shrink(tuttiComm_t comm, struct state *state)
 {
-  int failed[RANKS_MOST], n = RANKS_MOST;
+  int failed[RANKS_MOST], n, tries = 0;
   tuttiComm_t left;
-  must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
-  must(tuttiCommShrink(comm, failed, n, &left, NULL, TUTTI_SHRINK_ABORT), "tuttiCommShrink");
+  tuttiResult_t result;
+  do { /* again if one more dies, or if not all know of the same deaths yet */
+    n = RANKS_MOST;
+    must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
+    result = tuttiCommShrink(comm, failed, n, &left, NULL, TUTTI_SHRINK_ABORT);
+  } while (result != tuttiSuccess && ++tries < 10);
+  must(result, "tuttiCommShrink");
   tuttiCommDestroy(comm);
   must(tuttiAllReduce(&state->step, &state->step, 1, tuttiInt32, tuttiMin, left, NULL), "tuttiAllReduce");
   return left;
