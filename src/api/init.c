@@ -27,7 +27,7 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
   if (config->device != TUTTI_CONFIG_UNDEF_INT && config->device < 0)
     return tt_fail(tuttiInvalidArgument, "config.device is %d: set it to the number of a GPU, from 0", config->device);
   if (config->fault_level != TUTTI_CONFIG_UNDEF_INT && (config->fault_level < 0 || config->fault_level > 3))
-    return tt_fail(tuttiInvalidArgument, "config.fault_level is %d: set it to 0 or 1", config->fault_level);
+    return tt_fail(tuttiInvalidArgument, "config.fault_level is %d: set it to 0, 1 or 3", config->fault_level);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)
