@@ -463,8 +463,9 @@ typedef struct {
   double predicted_exposed_us;
   uint64_t state_step;     /* the step that left the planes of tuttiFusionState as they are; 0: none has ended. After an
                               error ranks may be one step apart: those that put state together compare theirs */
-  uint64_t updates;        /* with servers: of the weights that the last step gave; without `quorum` or with
-                              `staleness`: of the tensor's share that has had most */
+  uint64_t updates;        /* without servers as `steps`; with them those of the weights that the last step gave: steps
+                              with `quorum` alone, contributions with a `staleness` and quorum 0 or 1, k of these
+                              each with quorum k, of the tensor's share that has had most */
   uint64_t dropped;        /* steps of this rank that did not count: in no element with quorum k < n, in some with a
                               staleness. Steps that it has skipped, and what is left over at the end, are not in it */
   uint64_t stalest;        /* of the contributions that this rank's servers have counted: the largest staleness, */

@@ -16,38 +16,77 @@ from ._library import C, Held, IN_PROGRESS, TuttiUsageError, check, error, numbe
 _push = C["tuttiFusionPush"]
 
 
+def _tell(kind, **texts):
+    """Gives the fields of a NamedTuple what help() says of them."""
+    for name, text in texts.items():
+        getattr(kind, name).__doc__ = text
+
+
 class FusionInfo(NamedTuple):
     """The state of a fusion; times in microseconds, of this rank, 0 where nothing was measured yet."""
 
-    steps: int                   #: that have ended so far
-    plans: int                   #: that were used so far
-    planned_step: int            #: the present plan is used from this step on
-    groups: int                  #: of the present plan
-    messages: int                #: of the present plan
-    is_by_priority: bool         #: it sends what forward needs first
-    buffer_bytes: int            #: of the fusion buffer
-    copied_bytes: int            #: into the buffer, in the last step
-    iteration_us: float          #: measured, from first push to first push
-    predicted_us: float          #: the same, predicted by the plan
-    exposed_us: float            #: measured: the time spent in waits
-    predicted_exposed_us: float  #: the same, predicted by the plan
-    state_step: int              #: the step that left the planes of ``get_state``; after an error ranks may differ
-    updates: int                 #: with servers: that the weights of the last step have had
-    dropped: int                 #: with servers: steps of this rank that did not count
-    stalest: int                 #: of the contributions that this rank's servers have counted: the largest staleness
-    staleness: float             #: of these: the mean
+    steps: int
+    plans: int
+    planned_step: int
+    groups: int
+    messages: int
+    is_by_priority: bool
+    buffer_bytes: int
+    copied_bytes: int
+    iteration_us: float
+    predicted_us: float
+    exposed_us: float
+    predicted_exposed_us: float
+    state_step: int
+    updates: int
+    dropped: int
+    stalest: int
+    staleness: float
+
+
+_tell(
+    FusionInfo,
+    steps="that have ended so far",
+    plans="that were used so far",
+    planned_step="the present plan is used from this step on",
+    groups="of the present plan",
+    messages="of the present plan",
+    is_by_priority="it sends what forward needs first",
+    buffer_bytes="of the fusion buffer",
+    copied_bytes="into the buffer, in the last step",
+    iteration_us="measured, from first push to first push",
+    predicted_us="the same, predicted by the plan",
+    exposed_us="measured: the time spent in waits",
+    predicted_exposed_us="the same, predicted by the plan",
+    state_step="the step that left the planes of ``get_state``; after an error ranks may differ",
+    updates="of the weights of the last step: without servers as steps; with quorum alone, steps of all ranks; "
+            "with staleness, contributions, or k of these each",
+    dropped="with servers: steps of this rank that did not count",
+    stalest="of the contributions that this rank's servers have counted: the largest staleness",
+    staleness="of these: the mean")
 
 
 class Shard(NamedTuple):
     """Elements of a tensor that this rank owns, for a function that updates weights."""
 
-    tensor: str             #: its name
-    step: int               #: of the fusion, from 1 on
-    first: int              #: number of the first element in its tensor
-    rate: float             #: of this step
-    staleness: int          #: a rate is divided by 1 + staleness; 0 without the option ``staleness``
-    gradient: memoryview    #: of floats (numpy.asarray(gradient) is an array of them, too); not to be kept
-    planes: list            #: likewise: [0] the weights, which the function changes, and what it keeps beside them
+    tensor: str
+    step: int
+    first: int
+    rate: float
+    staleness: int
+    gradient: memoryview
+    planes: list
+
+
+_tell(
+    Shard,
+    tensor="its name",
+    step="of the fusion, from 1 on",
+    first="number of the first element in its tensor",
+    rate="of this step",
+    staleness="a rate is divided by 1 + staleness; 0 without the option ``staleness``",
+    gradient="of floats (numpy.asarray(gradient) is an array of them, too); not to be kept",
+    planes="likewise: [0] the weights, which the function changes, and what it keeps beside them")
 
 
 def _shard(shard, names, count):
@@ -273,7 +312,10 @@ class Fusion(Held):
         check(C["tuttiFusionCodec"](self._open(), words("codec", codec)))
 
     def rate(self, rate: float) -> None:
-        """Sets the rate by which weights are updated, from the next step on, on all ranks alike."""
+        """Sets the rate by which weights are updated, from the next step on, on all ranks alike.
+
+        With ``quorum`` a rank may skip steps, so a schedule goes by ``info().updates``, not by a count of its own.
+        """
         check(C["tuttiFusionRate"](self._open(), number("rate", rate)))
 
     def get_state(self, tensor: str, plane: int, out: Array) -> None:

@@ -216,9 +216,9 @@ static tuttiResult_t rates_check(const struct tuttiFusion *fusion, const struct 
     const struct packet_head *head = &packet_of(&action->counted[k])->head;
     if (head->rate == first->rate && head->after == first->after) continue;
     return tt_fail(tuttiInvalidUsage, "step %llu has rate %.9g and after %.9g on rank %d, and rate %.9g and after %.9g "
-                   "on rank %d: give the same", (unsigned long long)action->version, (double)first->rate,
-                   (double)first->after, action->counted[0].rank, (double)head->rate, (double)head->after,
-                   action->counted[k].rank);
+                   "on rank %d: give the same for the same number of updates (tuttiFusionGetInfo), not of own steps",
+                   (unsigned long long)action->version, (double)first->rate, (double)first->after,
+                   action->counted[0].rank, (double)head->rate, (double)head->after, action->counted[k].rank);
   }
   return tuttiSuccess;
 }

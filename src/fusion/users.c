@@ -466,6 +466,7 @@ void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
   pthread_mutex_lock(&shared->mutex);
   const struct planned *planned = &shared->planned;
   info->steps = fusion->coding.past.steps + shared->ended;
+  info->updates = info->steps;
   info->state_step = fusion->coding.past.steps + fusion->coding.step;
   if (fusion->served) tt_fusion_served_info(fusion, info);
   info->plans = planned->plans;

@@ -441,7 +441,7 @@ static int wrong_body(const struct ranks *self)
   RANKS_CHECK(tuttiFusionState(fusion, 0, 0, x, 10, 1) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionRate(fusion, (float)(1 + self->rank)) == tuttiSuccess);
   tuttiFusionPush(fusion, 0, x, x, 10, tuttiFloat32, NULL);
-  RANKS_CHECK(tuttiFusionWait(fusion, 0) != tuttiSuccess && says("give the same"));
+  RANKS_CHECK(tuttiFusionWait(fusion, 0) != tuttiSuccess && says("give the same for the same number of updates"));
   RANKS_CHECK(tuttiFusionDestroy(fusion) != tuttiInProgress);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;

@@ -130,7 +130,7 @@ def updates(comm):
                 masters = array.array("f", [0] * count)
                 fusion.get_state("w", 0, masters)
                 assert list(comm.all_reduce(masters)) == want
-                assert fusion.info().state_step == 3
+                assert fusion.info().state_step == fusion.info().updates == 3
 
 
 def servers(comm):

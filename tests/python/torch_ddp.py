@@ -3,6 +3,7 @@
 for bit: whatever is done between backward and step, and however a model uses its parameters."""
 import time
 import unittest
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -229,6 +230,27 @@ class Hook(unittest.TestCase):
                 hook = {"update": "momentum:0.9", "rate": RATE, "quorum": 2 if channels_last else 0}  # with servers
                 found = train(Plain, None, rank, hook=hook, optimizes=False, **options)
                 compare({name: found[name] for name in sgd}, sgd)
+        run(2, body)
+
+    def test_an_optimizer_beside_an_update_is_warned_of(self):
+        def body(rank):
+            for optimizes, when in (True, "the last step"), (False, "ddp_hook"), (False, None):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    net = nn.Linear(2, 2)
+                    model = DistributedDataParallel(net)
+                    hook = tutti.torch.ddp_hook(model, update="sgd", rate=0.1)
+                    if when == "ddp_hook":
+                        net.load_state_dict({name: x + 1 for name, x in net.state_dict().items()})
+                    optimizer = torch.optim.SGD(model.parameters(), RATE)
+                    for step in range(3):
+                        model(torch.ones(1, 2)).sum().backward()
+                        if optimizes:
+                            optimizer.step()
+                    assert hook.fusion.info().updates == 3
+                    hook.close()
+                texts = [str(one.message) for one in caught if "with update=" in str(one.message)]
+                assert len(texts) == bool(when) and (not when or f"since {when}" in texts[0]), (when, texts)
         run(2, body)
 
     def test_a_rank_without_data_gets_the_weights_of_the_others(self):

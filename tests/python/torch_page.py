@@ -2,6 +2,7 @@
 """The programs of docs/pytorch.md and docs/from-gloo.md run as they stand, and the package's manual is whole."""
 import inspect
 import pydoc
+import re
 import unittest
 
 import ranks
@@ -28,7 +29,7 @@ class Page(unittest.TestCase):
     def test_programs_run_as_they_stand(self):
         def said(program, *options, status=0):
             return ranks.said_by(self, program, *options, status=status, OMP_NUM_THREADS="1")
-        first, training, buckets, shrink = ranks.page_programs("docs", "pytorch.md")
+        first, training, quorum, buckets, shrink = ranks.page_programs("docs", "pytorch.md")
         text = said(first, "-n", "2")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank} of 2: [1.0, 2.0]\n", text)
@@ -36,6 +37,11 @@ class Page(unittest.TestCase):
         text = said(training, "-n", "2")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank}: equal weights: True\n", text)
+        for size in 1, 3:
+            text = said(quorum, "-n", str(size))
+            self.assertEqual(len(set(re.findall(r"rank \d: (200 updates, error 0\.0000\d\d)\n", text))), 1, text)
+            self.assertEqual(len(re.findall(r"rank \d: ", text)), size, text)
+        self.assertIn("200 updates, error 0.0000", said(quorum.replace(", quorum=max(1, size - 1)", ""), "-n", "2"))
         text = said(buckets, "-n", "2")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank}: buckets for 0.920 MiB\n", text)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Gradients of DistributedDataParallel through a fusion: planned, merged and prioritised messages."""
+import warnings
+
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -27,9 +29,13 @@ class DDPHook(Held):
             weights = _flat(parameter.detach())
             self._weights[name] = (weights, torch.empty_like(weights))
             fusion.set_state(name, 0, weights.float())
+        self._taken = 0  # steps whose weights the model has got
+        self._versions = {name: weights._version for name, (weights, _) in self._weights.items()}
 
     def _push(self, bucket):
         """Called by DDP for each bucket, in their order, as soon as its gradients are there."""
+        if self._versions and not self._pushed:
+            self._look()
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             name = self._names[id(parameter)]
             self.fusion.push(name, _flat(gradient), self._weights[name][1] if self._weights else None)
@@ -42,6 +48,17 @@ class DDPHook(Held):
         done.set_result(bucket.buffer())
         return done
 
+    def _look(self):
+        """Warns in the first or second step if something else changes weights: an optimizer that still steps."""
+        name = next((name for name, (weights, _) in self._weights.items()
+                     if weights._version != self._versions[name] + self._taken), None)
+        if name is not None:
+            when = "the last step" if self._taken else "ddp_hook"
+            warnings.warn(f"parameter {name} was changed since {when}, which has no effect: with update= its owner "
+                          "keeps the weights. Leave out optimizer.step(), and load weights before ddp_hook")
+        if name is not None or self._taken:
+            self._versions = {}
+
     def _weights_due(self):
         """Lets the model have its new weights when backward, which may still read the others, has ended."""
         if not self._weights:
@@ -52,6 +69,7 @@ class DDPHook(Held):
             self._weights_take()
 
     def _weights_take(self):
+        self._taken += 1
         for weights, new in self._weights.values():
             weights.copy_(new)
 
@@ -81,10 +99,10 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
     parameter keeps what was left out of its own gradients, whatever buckets DDP makes. The call is collective over the
     model's process group, which must be of the backend tutti. Close the hook, or drop the model, before the group ends.
 
-    With ``update`` there is no optimizer: the owners of weights update them by the averages, and when ``backward``
-    returns the parameters are those of the next step. ``hook.fusion.rate(0.01)`` changes the rate between two steps,
-    and ``hook.fusion.scale(1, 1 / s)`` undoes a factor s of the loss. Gradients are those of this rank alone then, so
-    to clip them is of no use.
+    With ``update`` there is no optimizer (one that still steps has no effect, and is warned of): the owners of weights
+    update them by the averages, and when ``backward`` returns the parameters are those of the next step.
+    ``hook.fusion.rate(0.01)`` changes the rate between two steps, and ``hook.fusion.scale(1, 1 / s)`` undoes a factor s
+    of the loss. Gradients are those of this rank alone then, so to clip them is of no use.
 
     Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged or with
     sparse gradients (``Embedding(sparse=True)``). Else as ``tutti.Fusion``; errors of messages come out of
