@@ -29,7 +29,7 @@
 #include "meeting.h"
 #include "ranks.h"
 
-enum { RANKS = 4, MOST = 4000, CALLS = 40, COMMS = 3, PORTS = 64, OPEN = 48, LIMIT_S = 60 };
+enum { RANKS = 4, MOST = 4000, CALLS = 40, COMMS = 3, PORTS = 64, OPEN = 48, LIMIT_S = 60, MANY_ROUNDS = 20 };
 
 struct world {
   uint64_t seed;
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_SOCKET_IFNAME", "lo", 0);
   while (campaign_next(&campaign)) round_run(&campaign);
-  if (!in_start_up || !at_work) {
+  if (!at_work || (!in_start_up && campaign.done >= MANY_ROUNDS)) { /* few start-ups may end before one comes */
     campaign_fail(&campaign, "%ld strangers came in start-ups, %ld later", in_start_up, at_work);
   }
   return campaign_end(&campaign, "%ld strangers in start-ups, %ld later", in_start_up, at_work);

@@ -5,6 +5,7 @@ import torch.distributed as dist
 from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
 
 from .. import _comm
+from .._launch import unique_id
 from .._library import C
 from ..torch._tensors import flat, is_flat, moved, reduced
 
@@ -72,7 +73,7 @@ class Communicator(CpuCommunicator):
         super().__init__(cpu_group, device, device_group, unique_name)
         if not self._is_tutti:
             return
-        made = [_comm.unique_id() if self.rank == 0 else None]
+        made = [unique_id() if self.rank == 0 else None]
         dist.broadcast_object_list(made, src=self.ranks[0], group=cpu_group)
         self._comm = _comm.init(id=made[0], rank=self.rank, size=self.world_size, name=f"vllm {unique_name}"[:63])
         self._number = id(self._comm)
