@@ -177,16 +177,8 @@ static void go_on(struct place *place)
     WRONG("the new one ends with an error");
 }
 
-static int body(const struct ranks *self)
+static int rank_run(const struct ranks *self, struct world *world, struct place *place)
 {
-  struct world *world = self->argument;
-  struct place place_of = {.self = self, .chance = world->seed}, *place = &place_of;
-  char host[16];
-  own = world;
-  snprintf(host, sizeof host, "host%d", self->rank % world->nhosts);
-  if (world->nhosts > 1 && !is_placed()) setenv("TUTTI_HOSTID", host, 1);
-  signal(SIGUSR1, end_oneself);
-  RANKS_CHECK(exact_room_make(&place->room, self->nranks, self->rank, MOST));
   if (world->phase == START) RANKS_CHECK(meeting_wait(world->meeting));
   IN("start-up");
   tuttiResult_t result = tuttiCommInitRank(&place->room.comm, self->nranks, self->id, self->rank);
@@ -214,6 +206,21 @@ static int body(const struct ranks *self)
   IN("destroying the first communicator");
   if (place->room.comm) (void)tuttiCommDestroy(place->room.comm);
   return 0;
+}
+
+static int body(const struct ranks *self)
+{
+  struct world *world = self->argument;
+  struct place place = {.self = self, .chance = world->seed};
+  char host[16];
+  own = world;
+  snprintf(host, sizeof host, "host%d", self->rank % world->nhosts);
+  if (world->nhosts > 1 && !is_placed()) setenv("TUTTI_HOSTID", host, 1);
+  signal(SIGUSR1, end_oneself);
+  RANKS_CHECK(exact_room_make(&place.room, self->nranks, self->rank, MOST));
+  int status = rank_run(self, world, &place);
+  exact_room_free(&place.room);
+  return status;
 }
 
 /* ---- the round ---- */

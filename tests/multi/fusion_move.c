@@ -352,6 +352,8 @@ static int behind_body(const struct ranks *self)
   tuttiCommDestroy(comm);
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(left) == tuttiSuccess);
   gradients_free(&g);
+  reference_free(&before);
+  reference_free(r);
   return 0;
 }
 
@@ -395,6 +397,7 @@ static int ahead_body(const struct ranks *self)
   tuttiCommDestroy(comm);
   RANKS_CHECK(tuttiCommDestroy(left) == tuttiSuccess);
   gradients_free(&g);
+  reference_free(r);
   free(plane);
   return 0;
 }

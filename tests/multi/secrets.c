@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets are gone from the heap once the communicator is: every random key is marked, and none is found afterwards. */
+/* Secrets are gone from the heap once the communicator is: every random key is marked, and none is found afterwards.
+ * Sanitizers have heaps of their own.
+ * Labels: plain. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdint.h>
