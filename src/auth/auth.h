@@ -15,7 +15,7 @@
  * Xc and Xs are X25519 keys made for this connection if its kind has keys (tt_hello_has_keys), else zero. Both ends
  * then have a key for each direction:
  *   BLAKE2b-256(K, "to server" or "to client" | Ns | the client's message | the verdict | X25519(Xc, Xs))
- * Who relays the handshake, and who learns K later, has neither. */
+ * Neither is known to one who relays the handshake, or who learns K later. */
 #ifndef TT_AUTH_H
 #define TT_AUTH_H
 

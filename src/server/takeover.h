@@ -5,8 +5,8 @@
  * It is for the synchronous rule with a decider (server.h), in which each rank holds complete weights of one version,
  * of all shards: the newest that it has got. The shards are those of *shares*, one for each rank, which serves its own
  * until it dies. When ranks have died, each live one stops, and *reports* to the first live one which ranks are dead,
- * and what it holds. That one waits for reports of all live ranks about the same deaths, and *orders*: go on from the
- * newest version that any of them holds. Then each rank begins a new *epoch*, whose number is that of the dead ranks:
+ * and what it holds. The first one waits for reports of all live ranks about the same deaths, and *orders*: go on from
+ * the newest version that any of them holds. Then each rank begins a new *epoch*; its number is that of the dead ranks:
  *
  *   - the share of a dead rank is served by the next live rank that holds this version, from that copy;
  *   - other shards that have had one update more forget it, and servers begin with this version (tt_server_create);
@@ -20,7 +20,7 @@
  *   - each share has one server, which lives, as long as no rank dies any more;
  *   - as long as at most `most` ranks die the others go on, and one more is said at once, with all of their names. One
  *     exception: if the quorum is not more than half of the ranks, so few may have run ahead that what they have done
- *     dies with them, and cannot be forgotten. That is said, too (is_lost).
+ *     dies with them, and cannot be forgotten. The others are told so, too (is_lost).
  * For the first of these a rank that dies must be known to all others, sooner or later.
  *
  * Nothing here reads a clock or moves a byte. One thread at a time. */

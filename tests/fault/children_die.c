@@ -332,7 +332,7 @@ static void who_lacks_colors_of_a_split_is_not_waited_for(void **state)
   unsetenv("TUTTI_FAULT");
 }
 
-/* Of three hosts one has died, and another falls silent: rank 1 does not take itself to be the one that is cut off. */
+/* One of three hosts has died, and another falls silent: rank 1 does not take itself to be the one that is cut off. */
 static int shrink_to_a_silent_host(const struct ranks *self)
 {
   static const char *const hosts[] = {"a", "b", "c"};
