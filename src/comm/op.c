@@ -271,6 +271,7 @@ struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, con
   atomic_fetch_add(&comm->life.refs, 1);
   struct tt_transfer *transfers = op->binding.transfers; /* kept from its last life */
   int room = op->transfer_room;
+  tt_free(op->owned); /* of a triggered op */
   memset(op, 0, sizeof *op);
   op->comm = comm;
   op->stream = stream;
@@ -303,11 +304,11 @@ void tt_comm_drop(struct tuttiComm *comm)
   if (atomic_fetch_sub(&comm->life.refs, 1) == 1) tt_free(comm);
 }
 
-/* The communicator lives. */
+/* The communicator lives. The caller of a triggered op may be enqueuing its copies out still, which read its shares. */
 static void give_locked(struct tt_op *op)
 {
-  tt_free(op->owned);
-  op->owned = NULL;
+  if (!op->is_triggered) tt_free(op->owned);
+  if (!op->is_triggered) op->owned = NULL;
   atomic_fetch_sub(&op->comm->life.refs, 1);
   op->next_of_comm = op->comm->queue.spare;
   op->comm->queue.spare = op;
