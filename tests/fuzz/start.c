@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two ends of a start-up say, over real connections, to ends that hold the key. */
+/* Both ends of a start-up read hostile words over real connections, from ends that hold the key. */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts that a user, a file, a launcher or a kernel gives. What is read and printed again must read as the same. */
+/* Texts that a user, a file, a launcher or a kernel gives. A text that is read and printed reads as the same again. */
 #include <dlfcn.h>
 #include <ftw.h>
 #include <netdb.h>

@@ -383,7 +383,7 @@ static void a_sum_over_what_another_tensor_gives_is_named(void **state)
   }
 }
 
-/* Of a step that another tensor has begun, too, none is pushed before it was waited for. */
+/* A tensor is not pushed before it was waited for, also where another one has begun the next step. */
 static int not_waited_for(const struct ranks *self, tuttiFusion_t fusion, struct gradients *g)
 {
   for (int t = 0; t < TENSORS; t++) {

@@ -48,7 +48,7 @@ static void every_flipped_bit_breaks_a_link_with_crc_or_tags(void **state)
 }
 
 /* Two messages of one call are sent; the receiver gets the wire's bytes of those in `order`, `cut` bytes of the first
- * left out. What it has received then, or the error. */
+ * left out. Returns what it has received then, or the error. */
 static ssize_t tampered_trip(enum tcp_check check, const int order[2], size_t cut, int *is_right)
 {
   struct wire wire;

@@ -366,7 +366,7 @@ static void takeover_acts(int r)
 
 /* ---- notes ---- */
 
-/* What belongs to an epoch has an effect in it alone. */
+/* A message of an epoch has an effect in this epoch alone. */
 static void epoch_deliver(struct rank *rank, const struct note *note)
 {
   int epoch = tt_takeover_epoch(rank->takeover);
