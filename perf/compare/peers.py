@@ -55,7 +55,8 @@ def missing(peer):
     if peer == "gloo":
         found = shutil.which("g++") and os.path.exists("/usr/include/gloo/allreduce.h")
     else:
-        found = shutil.which(f"mpicc.{peer}") and shutil.which(f"mpirun.{peer}")
+        found = shutil.which(f"mpicc.{peer}") and shutil.which(f"mpirun.{peer}") and subprocess.run(
+            [f"mpicc.{peer}", "-E", "-include", "mpi.h", "-x", "c", os.devnull], capture_output=True).returncode == 0
     return "" if found else " ".join(PACKAGES[peer])
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/process.h"
 
+#include "base/copy.h"
 #include "base/log.h"
 
 #include <linux/membarrier.h>
@@ -51,6 +52,7 @@ __attribute__((constructor)) static void membarrier_register(void)
 static void install(void)
 {
   pthread_atfork(0, 0, mark_child);
+  tt_process.copies_in_pieces = tt_memcpy_is_slow();
   atomic_store_explicit(&tt_process.installed, 1, memory_order_release);
 }
 

@@ -21,6 +21,7 @@ struct tt_process {
   _Atomic int installed;          /* the fork handler is installed */
   _Atomic int membarrier;         /* the kernel can fence all threads of the process at once */
   _Atomic int forked;             /* set in a forked child: every call there is an error */
+  int copies_in_pieces;           /* memcpy is slow for long copies (base/copy.h); set once */
   _Atomic int log_level;          /* enum tt_log_level + 1; 0: not read yet */
   _Atomic int log_file;           /* descriptor + 1; 0: not opened yet */
   pthread_rwlock_t log_lock;      /* guards the next two; read while a line is written */

@@ -2,6 +2,7 @@
 /* Frames: messages of one length for which no rank waits. They have the links of lane 0 to themselves. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "exec/private.h"
 
 /* One direction of one link. */
@@ -135,7 +136,7 @@ static tuttiResult_t in_move(struct tt_mail *mail, struct mail_peer *peer, int *
     ssize_t n = peer->link->ops->peek(peer->link, &data, 8);
     if (n < 0) return link_failed(mail, peer, n);
     if (n == 0) break;
-    memcpy(in->data + in->done, data, (size_t)n);
+    tt_memcpy(in->data + in->done, data, (size_t)n);
     if (peer->link->ops->consume(peer->link, (size_t)n) < 0) return link_failed(mail, peer, TT_LINK_BROKEN);
     in->done += (size_t)n;
     *moved = 1;

@@ -6,8 +6,8 @@
  * slices from this sender to this receiver), its bytes in all, those before this slice, tag, sender. A receiver checks
  * each field. At its end it has room for the bytes of a small message, and then nothing is behind it. */
 #include <stdio.h>
-#include <string.h>
 
+#include "base/copy.h"
 #include "base/priority.h"
 #include "exec/private.h"
 
@@ -172,7 +172,7 @@ static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
 {
   struct tt_message *receive = arrival->wanted;
   int fits = arrival->total <= receive->bytes;
-  if (fits && arrival->own && arrival->total) memcpy(receive->data, arrival->own, arrival->total);
+  if (fits && arrival->own && arrival->total) tt_memcpy(receive->data, arrival->own, arrival->total);
   receive->peer = arrival->peer;
   receive->tag = arrival->tag;
   receive->bytes = arrival->total;
@@ -261,7 +261,7 @@ static tuttiResult_t own_add(struct tt_messages *messages, struct tt_message *se
   struct head head = {.total = send->bytes, .tag = send->tag};
   struct arrival *arrival = arrival_begin(messages, &head, send->peer);
   if (!arrival) return no_memory(messages, send->bytes);
-  if (send->bytes) memcpy(arrival->data, send->data, send->bytes);
+  if (send->bytes) tt_memcpy(arrival->data, send->data, send->bytes);
   arrival->got = arrival->total;
   if (arrival->wanted) arrival_end(messages, arrival);
   end(messages, send, tuttiSuccess);

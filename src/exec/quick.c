@@ -9,6 +9,7 @@
  * takes 0.20 and 0.28 us, and 0.20 and 0.30 us if a call goes this way only when its first message is already there. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "exec/private.h"
 
 #define QUICK_SOURCES 64 /* of a step */
@@ -121,7 +122,7 @@ static inline char *place(const struct task *task, struct tt_operand operand)
 static void combine(const struct task *task, char *dst, const void *const *sources, int nsrc, size_t n)
 {
   if (nsrc > 1) task->kernel(dst, sources, nsrc, n, NULL);
-  else if (dst != sources[0]) memcpy(dst, sources[0], n * task->element);
+  else if (dst != sources[0]) tt_memcpy(dst, sources[0], n * task->element);
 }
 
 /* Runs a step that stores its result of n elements. Returns 0 if a message is missing. */

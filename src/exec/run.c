@@ -2,6 +2,7 @@
 /* A run: starts the steps of a plan when they may start, segment after segment, on several lanes side by side. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "exec/private.h"
 #include "memory/memory.h"
 
@@ -159,7 +160,7 @@ static tuttiResult_t in_copy_make(struct tt_run *run)
     run->in_copy_room = len;
   }
   run->in = run->in_copy = made;
-  memcpy(made, run->binding->in, len);
+  tt_memcpy(made, run->binding->in, len);
   return tuttiSuccess;
 }
 

@@ -3,6 +3,7 @@
  * peers. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "exec/private.h"
 
 /* Finds a span in IN or OUT. The segment's parts of all shares form one line of bytes, and a span may wrap from its end
@@ -264,7 +265,7 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const int computes = run->numbers.computes;
   if (step->nsrc == 1 && !(computes && computes & run->plan->steps[index].touches)) {
-    if (dst != sources[0]) memcpy(dst, sources[0], n);
+    if (dst != sources[0]) tt_memcpy(dst, sources[0], n);
     return tuttiSuccess;
   }
   struct tt_reduction what = {run->numbers.redop, run->numbers.type, dst, sources, step->nsrc,

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "fusion/private.h"
 
 #define PIECE ((size_t)256 << 10) /* host memory is copied in pieces: links are looked at in between */
@@ -237,7 +238,7 @@ static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *
   const char *from = out ? place : (const char *)gradient->send + skip;
   char *to = out ? (char *)gradient->recv + skip : place;
   size_t left = all - copying->done, piece = left < PIECE ? left : PIECE;
-  if (piece) memcpy(to + copying->done, from + copying->done, piece);
+  if (piece) tt_memcpy(to + copying->done, from + copying->done, piece);
   copying->done += piece;
 }
 

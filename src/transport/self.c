@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "transport/transport.h"
 
 #define RING_BYTES 65536u
@@ -62,8 +63,8 @@ static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)
   if (len > room(l)) len = room(l);
   if (len < l->out.len) len &= ~(size_t)(GRAIN - 1);
   size_t at = l->written % RING_BYTES, first = len < RING_BYTES - at ? len : RING_BYTES - at;
-  memcpy(l->ring + at, data, first);
-  memcpy(l->ring, (const uint8_t *)data + first, len - first);
+  tt_memcpy(l->ring + at, data, first);
+  tt_memcpy(l->ring, (const uint8_t *)data + first, len - first);
   l->written += len;
   l->out.len -= len;
   if (l->out.len == 0) l->written = padded(l->written);
@@ -123,7 +124,7 @@ static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
     if (n < 0) return n;
     if (n == 0) break;
     size_t take = (size_t)n < len - got ? (size_t)n : len - got;
-    memcpy((uint8_t *)data + got, from, take);
+    tt_memcpy((uint8_t *)data + got, from, take);
     consume(link, take);
     got += take;
   }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "transport/shm_private.h"
 
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
@@ -215,7 +216,7 @@ static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
   piece->left = l->send_left;
   piece->len = (uint32_t)len;
   if (l->send_same) *recent = slot;
-  memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
+  tt_memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
   return slot;
 }
 
@@ -423,7 +424,7 @@ static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
     if (n <= TT_SHM_INLINE)
       copy_short((uint8_t *)data + got, l->at, n);
     else
-      memcpy((uint8_t *)data + got, l->at, n);
+      tt_memcpy((uint8_t *)data + got, l->at, n);
     if (consume_bytes(l, n) < 0) return TT_LINK_BROKEN;
     got += n;
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 #include "transport/tcp_link_private.h"
 
@@ -234,7 +235,7 @@ static ssize_t piece_recv(struct tcp_link *link, void *data, size_t len)
   }
   if (in->ready == 0) return in->is_drained ? 0 : direct_read(link, data, len);
   size_t piece = smaller(len, in->ready);
-  memcpy(data, in->stage + in->begin, piece);
+  tt_memcpy(data, in->stage + in->begin, piece);
   ready_drop(in, piece);
   return (ssize_t)piece;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "transport/verbs_private.h"
 
 #define SENT_BIT ((uint64_t)1 << 63) /* in wr_id: marks a send; the bits below are `posted` with it */
@@ -292,7 +293,7 @@ static ssize_t fragment_send(struct verbs_link *link, const void *data, size_t l
   memcpy(slot, &head, head_len);
   struct ibv_mr *mr = len < VERBS_LEND_BYTES ? NULL : tt_verbs_memory_find(link->device->memory, data, len);
   struct ibv_sge lent = {mr ? (uintptr_t)data : 0, mr ? (uint32_t)len : 0, mr ? mr->lkey : 0};
-  if (!mr) memcpy(slot + head_len, data, len);
+  if (!mr) tt_memcpy(slot + head_len, data, len);
   out->left -= len;
   out->asked = asks ? VERBS_ASKED : VERBS_NO_MORE;
   out->asks += (uint64_t)asks;
@@ -454,7 +455,7 @@ static ssize_t recv_bytes(struct tt_link *base, void *data, size_t len)
     if (there <= 0) break;
     size_t n = in->shown < len - got ? in->shown : len - got;
     if (n) {
-      memcpy((uint8_t *)data + got, in->data, n);
+      tt_memcpy((uint8_t *)data + got, in->data, n);
       release(link, n);
     } else {
       n = (size_t)there;

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/copy.h"
+#include "base/process.h"
 #include "tutti_tools.h"
 
 #include <setjmp.h>
@@ -384,6 +386,26 @@ static void more_than_1024_processors_are_counted(void **state)
   large_machine = NULL;
 }
 
+/* Around every border of the pieces, at every distance of addresses that the two ways of glibc tell apart. */
+static void long_copies_are_exact_in_pieces_and_at_once(void **state)
+{
+  (void)state;
+  static uint8_t from[3 * TT_COPY_PIECE + 128], to[sizeof from], wanted[sizeof from];
+  for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i * 37 + i / 251 + 1);
+  const int found = tt_process.copies_in_pieces;
+  for (int pieces = 0; pieces < 2; pieces++)
+    for (size_t n = 0; n <= 3 * TT_COPY_PIECE; n += n % TT_COPY_PIECE < 2 || n % TT_COPY_PIECE > 2040 ? 1 : 60)
+      for (size_t at = 0; at < 64; at += 21) {
+        tt_process.copies_in_pieces = pieces;
+        memset(to, 0, sizeof to);
+        memset(wanted, 0, sizeof wanted);
+        memcpy(wanted + at, from + at / 2, n);
+        tt_memcpy(to + at, from + at / 2, n);
+        assert_memory_equal(to, wanted, sizeof to);
+      }
+  tt_process.copies_in_pieces = found;
+}
+
 int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
@@ -401,6 +423,7 @@ int main(void)
       cmocka_unit_test(counts_of_all_ranks_are_part_of_the_form),
       cmocka_unit_test(a_process_is_told_alive_stopped_dead_and_replaced),
       cmocka_unit_test(allocation_fails_where_it_is_told_to),
+      cmocka_unit_test(long_copies_are_exact_in_pieces_and_at_once),
       cmocka_unit_test(more_than_1024_processors_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
