@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
 #include "exec/private.h"
 
 /* The first transport from number `t` on that leads to `peer`; the number of all if none does. */
@@ -71,6 +73,17 @@ tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_l
                    tt_last_sentence(), peer);
   *link = *known;
   return tuttiSuccess;
+}
+
+/* Opening the same link again has no sentence. */
+tuttiResult_t tt_exec_refused(struct tt_exec *exec, tuttiResult_t code, int peer, uint64_t op)
+{
+  if (code != tuttiRemoteError) return tt_watch_fail_here(exec->watch, code, peer, op);
+  if (!exec->refusal[0]) {
+    snprintf(exec->refusal, sizeof exec->refusal, "%s", tt_last_sentence());
+    exec->refuser = peer;
+  }
+  return tt_watch_refused(exec->watch, exec->refuser, op, exec->refusal);
 }
 
 tuttiResult_t tt_exec_prepare(struct tt_exec *exec, int peer, int lane)

@@ -66,7 +66,7 @@ tuttiResult_t tt_mail_open(struct tt_mail *mail)
     tuttiResult_t result = peer->link ? tuttiSuccess : tt_exec_link(mail->exec, peer->peer, 0, &peer->link);
     if (result != tuttiSuccess) peer->link = NULL;
     if (result == tuttiInProgress) all = result;
-    else if (result != tuttiSuccess) return tt_watch_fail_here(mail->exec->watch, result, peer->peer, 0);
+    else if (result != tuttiSuccess) return tt_exec_refused(mail->exec, result, peer->peer, 0);
   }
   return all;
 }

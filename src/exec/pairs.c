@@ -177,7 +177,7 @@ static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
   if (stripe->link) return tuttiSuccess;
   tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
   if (result == tuttiSuccess || result == tuttiInProgress) return result;
-  return tt_watch_fail_here(run->exec->watch, result, stripe->peer, stripe->call.op);
+  return tt_exec_refused(run->exec, result, stripe->peer, stripe->call.op);
 }
 
 /* Returns the bytes moved, or the error of a link function. */

@@ -153,12 +153,18 @@ struct tt_exec {
   int *routes;           /* per rank: the first transport that leads there */
   struct tt_link **open; /* [lane * nranks + peer] */
   uint64_t same;         /* steps so far that send to several peers; numbers them in tt_head.same */
+  int refuser;           /* the peer to which no link could be opened first ... */
+  char refusal[TT_SENTENCE_BYTES]; /* ... and why; "": there is none */
 };
 
 /* Finds the link to `peer` on `lane`; tuttiInProgress until it is open. If both ends have agreed that a transport has
  * no link between them, the next transport that leads to the peer is tried. Errors: those of tt_transport_ops.open;
  * tuttiSystemError if no transport is left. */
 tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_link **link);
+
+/* To be called with an error of the former. tuttiRemoteError: as tt_watch_refused does, so poll on while it returns
+ * tuttiInProgress. Else a failure at once. */
+tuttiResult_t tt_exec_refused(struct tt_exec *exec, tuttiResult_t code, int peer, uint64_t op);
 
 /* Does the same before anybody waits for the link, as far as it goes: tt_transport_ops.prepare. */
 tuttiResult_t tt_exec_prepare(struct tt_exec *exec, int peer, int lane);

@@ -242,10 +242,8 @@ static tuttiResult_t links_open(struct tt_run *run)
       int lane = s * plan->nchannels + plan->links[l].channel;
       tuttiResult_t result = tt_exec_link(run->exec, plan->links[l].peer, lane, &run->lanes[s].links[l]);
       if (result == tuttiInProgress) worst = result; /* go on: all of them open side by side */
-      if (result != tuttiSuccess && result != tuttiInProgress) {
-        int peer = plan->links[l].peer;
-        return tt_watch_fail_here(run->exec->watch, result, peer, run->binding->call.op);
-      }
+      if (result != tuttiSuccess && result != tuttiInProgress)
+        return tt_exec_refused(run->exec, result, plan->links[l].peer, run->binding->call.op);
     }
   if (worst != tuttiSuccess) return worst;
   run->opened = run->nlanes;

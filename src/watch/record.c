@@ -131,7 +131,8 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch)
   return &watch->failure;
 }
 
-tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how)
+/* Either `how` the connection broke or, if there was none, the whole sentence. */
+static tuttiResult_t suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how, const char *sentence)
 {
   if (has_failed(watch)) return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
   /* While this process does not run, it does not look for the cause either. */
@@ -140,7 +141,8 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
   if (atomic_compare_exchange_strong(first, &since, now)) since = now;
   if (now - since < TT_GRACE_NS) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
-  tt_lost_text(watch, peer, how, text);
+  if (!sentence) tt_lost_text(watch, peer, how, text);
+  else snprintf(text, sizeof text, "%s", sentence);
   if (tt_spares(watch)) {
     tt_log(TT_LOG_INFO, "%s (%s)", text, watch->label);
     tt_service_lock();
@@ -151,6 +153,16 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
   int has_left = tt_watch_left(watch, peer) != TT_LEFT_NOT; /* while this thread slept: so its connection is closed */
   return record(watch, (struct tt_failure){.code = tuttiRemoteError, .culprit = peer, .op = op}, text, TT_LOG_WARN,
                 has_left ? 0 : TT_LOST_CONNECTION);
+}
+
+tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how)
+{
+  return suspect(watch, peer, op, how, NULL);
+}
+
+tuttiResult_t tt_watch_refused(struct tt_watch *watch, int peer, uint64_t op, const char *sentence)
+{
+  return suspect(watch, peer, op, NULL, sentence);
 }
 
 void tt_watch_leave(struct tt_watch *watch, int aborted)

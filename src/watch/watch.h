@@ -107,6 +107,10 @@ tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int 
  * until the word of tt_watch_failed is set; call it again from the waiting loop. */
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
 
+/* Likewise when no connection to `peer` came about: the failure has this sentence. A peer that closes one which is
+ * being made has often only learned of a failure earlier than this rank. */
+tuttiResult_t tt_watch_refused(struct tt_watch *watch, int peer, uint64_t op, const char *sentence);
+
 /* Publishes that this rank entered `call`: a few stores, no system call. Once a call. One thread at a time. */
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 
