@@ -1,75 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages with tags. On the wire a slice of a message is its head, a message of the link by itself, and then its
- * bytes, another one unless there are none: so both ends know the length of each when they begin it.
- *
- * The head, 64 bytes, little endian: magic, bytes of this slice, number of the message (1, 2, ... in the order of first
- * slices from this sender to this receiver), its bytes in all, those before this slice, tag, sender. A receiver checks
- * each field. At its end it has room for the bytes of a small message, and then nothing is behind it. */
+/* Messages with tags: sends and receives, what comes before it is wanted, and peers that have left. slices.c moves the
+ * bytes. */
 #include <stdio.h>
 
 #include "base/copy.h"
-#include "base/priority.h"
-#include "exec/private.h"
+#include "exec/message_private.h"
 
-#define MAGIC 0x6761546du
-#define SMALL_BYTES 24
-#define MOVES 64                 /* messages of a link in a poll, in one direction: then others have their turn */
-#define MOVE_BYTES (1024 * 1024) /* likewise, bytes */
-#define QUIET_NS 500000000       /* what a rank has sent before it left comes within so long of the last */
-
-struct head {
-  uint32_t magic, len;
-  uint64_t number, total, start;
-  int32_t tag, source;
-  char small[SMALL_BYTES];
-};
-_Static_assert(sizeof(struct head) == 64, "it is on the wire");
-
-/* A message that comes, or has come and is not wanted yet. */
-struct arrival {
-  struct arrival *next;
-  int32_t peer, tag;
-  uint64_t number;
-  size_t total, got;
-  struct tt_message *wanted; /* the receive that gets it; NULL: none yet */
-  char *data;                /* where it comes to: the receive's room, or own */
-  char *own;                 /* NULL: it has no memory of its own */
-};
-
-/* One direction of a link: its present message, a head or the bytes behind one. */
-struct way {
-  struct tt_call call;
-  struct tt_head link_head;
-  struct head head;
-  size_t len, done;
-  int is_begun, is_body;
-  uint64_t begun; /* messages with tags that have begun in this direction */
-};
-
-struct route {
-  int32_t peer;
-  struct tt_link *link; /* NULL: not open yet */
-  int is_deaf, is_mute; /* the link takes nothing more; nothing more comes */
-  int has_left;         /* the peer has left: it is deaf */
-  int is_over;          /* and everything that it has sent has come */
-  uint64_t quiet_ns;    /* since when nothing has come from a peer that has left; 0: not known */
-  char why[160];        /* a link that is broken is so */
-  struct way in, out;
-  struct tt_priority_queue queue; /* of sends */
-  struct tt_message *now;         /* the send whose slice is under way */
-  struct arrival *from;           /* the arrival whose slice is */
-};
-
-struct tt_messages {
-  struct tt_exec *exec;
-  struct route **routes;  /* by rank; NULL: no message has wanted it */
-  int32_t *used;          /* the ranks with a route */
-  int nused, nover, is_ending; /* is_ending: no receive is added any more */
-  struct tt_message *receives, **last_receive; /* in their order, and where the next one goes */
-  struct arrival *arrivals, **last_arrival, *spare; /* likewise; memory for the next one */
-  struct tt_message *over;                     /* messages that are over, the last one first */
-  uint64_t order;
-};
+#define QUIET_NS 500000000 /* what a rank has sent before it left comes within so long of the last */
 
 /* ---- create, destroy ---- */
 
@@ -114,14 +51,14 @@ void tt_messages_destroy(struct tt_messages *messages)
   tt_free(messages);
 }
 
-static tuttiResult_t no_memory(const struct tt_messages *messages, size_t bytes)
+tuttiResult_t tt_messages_no_memory(const struct tt_messages *messages, size_t bytes)
 {
   return tt_fail(tuttiSystemError, "rank %d: out of memory for a message of %zu bytes", messages->exec->rank, bytes);
 }
 
 /* ---- receives and arrivals ---- */
 
-static void end(struct tt_messages *messages, struct tt_message *message, tuttiResult_t result)
+void tt_message_end(struct tt_messages *messages, struct tt_message *message, tuttiResult_t result)
 {
   message->result = result;
   message->next = messages->over;
@@ -167,8 +104,7 @@ static void arrival_remove(struct tt_messages *messages, struct arrival **at)
   messages->spare = arrival;
 }
 
-/* All of it is there, and it is wanted. */
-static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
+void tt_arrival_end(struct tt_messages *messages, struct arrival *arrival)
 {
   struct tt_message *receive = arrival->wanted;
   int fits = arrival->total <= receive->bytes;
@@ -176,15 +112,13 @@ static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
   receive->peer = arrival->peer;
   receive->tag = arrival->tag;
   receive->bytes = arrival->total;
-  end(messages, receive, fits ? tuttiSuccess : tuttiInvalidArgument);
+  tt_message_end(messages, receive, fits ? tuttiSuccess : tuttiInvalidArgument);
   struct arrival **at = &messages->arrivals;
   while (*at != arrival) at = &(*at)->next;
   arrival_remove(messages, at);
 }
 
-/* A message begins to come: into the room of the receive that wants it, or into memory of its own. NULL: there is
- * none. */
-static struct arrival *arrival_begin(struct tt_messages *messages, const struct head *head, int32_t peer)
+struct arrival *tt_arrival_begin(struct tt_messages *messages, const struct head *head, int32_t peer)
 {
   struct arrival *arrival = messages->spare;
   if (arrival) messages->spare = arrival->next;
@@ -200,8 +134,7 @@ static struct arrival *arrival_begin(struct tt_messages *messages, const struct 
   return arrival->total && !arrival->data ? NULL : arrival;
 }
 
-/* A message that has begun to come, and of which more is to come; NULL: there is none of that number. */
-static struct arrival *arrival_find(struct tt_messages *messages, int32_t peer, uint64_t number)
+struct arrival *tt_arrival_find(struct tt_messages *messages, int32_t peer, uint64_t number)
 {
   struct arrival *arrival = messages->arrivals;
   while (arrival && (arrival->peer != peer || arrival->number != number)) arrival = arrival->next;
@@ -242,16 +175,16 @@ static int is_hopeless(const struct tt_messages *messages, const struct tt_messa
 
 static tuttiResult_t receive_add(struct tt_messages *messages, struct tt_message *receive)
 {
-  if (!routes_get(messages, receive->peer)) return no_memory(messages, receive->bytes);
+  if (!routes_get(messages, receive->peer)) return tt_messages_no_memory(messages, receive->bytes);
   struct arrival *arrival = messages->arrivals;
   while (arrival && (arrival->wanted || !wants(receive, arrival->peer, arrival->tag))) arrival = arrival->next;
   if (!arrival) {
-    if (is_hopeless(messages, receive)) end(messages, receive, tuttiRemoteError);
+    if (is_hopeless(messages, receive)) tt_message_end(messages, receive, tuttiRemoteError);
     else receive_append(messages, receive);
     return tuttiSuccess;
   }
   arrival->wanted = receive;
-  if (arrival->got == arrival->total) arrival_end(messages, arrival);
+  if (arrival->got == arrival->total) tt_arrival_end(messages, arrival);
   return tuttiSuccess;
 }
 
@@ -259,12 +192,12 @@ static tuttiResult_t receive_add(struct tt_messages *messages, struct tt_message
 static tuttiResult_t own_add(struct tt_messages *messages, struct tt_message *send)
 {
   struct head head = {.total = send->bytes, .tag = send->tag};
-  struct arrival *arrival = arrival_begin(messages, &head, send->peer);
-  if (!arrival) return no_memory(messages, send->bytes);
+  struct arrival *arrival = tt_arrival_begin(messages, &head, send->peer);
+  if (!arrival) return tt_messages_no_memory(messages, send->bytes);
   if (send->bytes) tt_memcpy(arrival->data, send->data, send->bytes);
   arrival->got = arrival->total;
-  if (arrival->wanted) arrival_end(messages, arrival);
-  end(messages, send, tuttiSuccess);
+  if (arrival->wanted) tt_arrival_end(messages, arrival);
+  tt_message_end(messages, send, tuttiSuccess);
   return tuttiSuccess;
 }
 
@@ -273,185 +206,13 @@ tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *m
   if (!message->sends) return receive_add(messages, message);
   if (message->peer == messages->exec->rank) return own_add(messages, message);
   struct route *route = route_get(messages, message->peer);
-  if (!route || !tt_priority_reserve(&route->queue, route->queue.n + 2)) return no_memory(messages, message->bytes);
+  if (!route || !tt_priority_reserve(&route->queue, route->queue.n + 2))
+    return tt_messages_no_memory(messages, message->bytes);
   message->sent = 0;
   message->number = 0;
   message->order = ++messages->order;
-  if (route->has_left) end(messages, message, tuttiRemoteError);
+  if (route->has_left) tt_message_end(messages, message, tuttiRemoteError);
   else tt_priority_push(&route->queue, message->urgency, message->order, message);
-  return tuttiSuccess;
-}
-
-/* ---- moving ---- */
-
-/* Begins the next message of the link in this direction. They are numbered, so that a lost one is noticed. */
-static void way_begin(struct way *way, size_t len, int is_body)
-{
-  way->call = (struct tt_call){
-      .op = way->call.op + 1, .count = len, .collective = TT_PAIRS, .type = tuttiUint8, .root = -1};
-  way->link_head = (struct tt_head){tt_call_word(&way->call), len, &way->call, 0};
-  way->len = len;
-  way->done = 0;
-  way->is_body = is_body;
-  way->is_begun = 1;
-}
-
-/* Handles the error of a link function. A broken link is no error as long as nothing needs it. */
-static tuttiResult_t link_failed(struct tt_messages *messages, struct route *route, ssize_t code, int *is_broken)
-{
-  const struct tt_link *link = route->link;
-  if (code == TT_LINK_BROKEN) {
-    *is_broken = 1;
-    snprintf(route->why, sizeof route->why, "%s", link->why);
-    return tuttiSuccess;
-  }
-  return tt_watch_mismatch(messages->exec->watch, &route->in.call, route->peer, link->seen_word,
-                           link->seen_call.op ? &link->seen_call : NULL);
-}
-
-/* Begins the head of the most urgent send's next slice; 0: there is nothing to send. */
-static int slice_begin(struct tt_messages *messages, struct route *route)
-{
-  struct tt_message *send = tt_priority_first(&route->queue);
-  if (!send) return 0;
-  tt_priority_pop(&route->queue);
-  route->now = send;
-  if (!send->number) send->number = ++route->out.begun;
-  size_t left = send->bytes - send->sent;
-  uint32_t len = (uint32_t)(left < TT_SLICE_BYTES ? left : TT_SLICE_BYTES);
-  route->out.head = (struct head){.magic = MAGIC, .len = len, .number = send->number, .total = send->bytes,
-                                  .start = send->sent, .tag = send->tag, .source = messages->exec->rank};
-  if (send->bytes && send->bytes <= SMALL_BYTES) memcpy(route->out.head.small, send->data, send->bytes);
-  way_begin(&route->out, sizeof route->out.head, 0);
-  route->link->ops->send_begin(route->link, &route->out.link_head);
-  return 1;
-}
-
-/* The head or the bytes of a slice were sent. */
-static void slice_goes_on(struct tt_messages *messages, struct route *route)
-{
-  struct tt_message *send = route->now;
-  if (!route->out.is_body && route->out.head.total > SMALL_BYTES) {
-    way_begin(&route->out, route->out.head.len, 1);
-    route->link->ops->send_begin(route->link, &route->out.link_head);
-    return;
-  }
-  route->out.is_begun = 0;
-  route->now = NULL;
-  send->sent += route->out.head.len;
-  if (send->sent == send->bytes) end(messages, send, tuttiSuccess);
-  else tt_priority_push(&route->queue, send->urgency, send->order, send); /* behind more urgent ones */
-}
-
-static tuttiResult_t out_move(struct tt_messages *messages, struct route *route, int *moved)
-{
-  struct way *out = &route->out;
-  for (size_t k = 0, bytes = 0; k < MOVES && bytes < MOVE_BYTES; k++) {
-    if (!out->is_begun && !slice_begin(messages, route)) return tuttiSuccess;
-    const char *data = out->is_body ? (const char *)route->now->data + route->now->sent : (const char *)&out->head;
-    ssize_t n = route->link->ops->send(route->link, data + out->done, out->len - out->done);
-    if (n < 0) return link_failed(messages, route, n, &route->is_deaf);
-    if (n == 0) return tuttiSuccess;
-    *moved = 1;
-    bytes += (size_t)n;
-    out->done += (size_t)n;
-    if (out->done == out->len) slice_goes_on(messages, route);
-  }
-  return tuttiSuccess;
-}
-
-/* A head has come: finds what it belongs to. NULL: no correct rank sends it; *what names the field, and its values are
- * what came and what should have. */
-static struct arrival *head_check(struct tt_messages *messages, struct route *route, const char **what,
-                                  uint64_t values[2])
-{
-  const struct head *head = &route->in.head;
-  int is_new = head->number == route->in.begun + 1;
-  struct arrival *arrival = is_new ? NULL : arrival_find(messages, route->peer, head->number);
-  const struct {
-    const char *what;
-    uint64_t came, right;
-  } fields[] = {
-    {"magic", head->magic, MAGIC},
-    {"sender", (uint64_t)(int64_t)head->source, (uint64_t)route->peer},
-    {"number", head->number, is_new || arrival ? head->number : route->in.begun + 1},
-    {"tag", (uint64_t)(int64_t)head->tag, arrival ? (uint64_t)arrival->tag : (uint64_t)(head->tag & INT32_MAX)},
-    {"length", head->total, arrival ? arrival->total : head->total & SIZE_MAX / 2},
-    {"start", head->start, arrival ? arrival->got : 0},
-    {"slice", head->len, head->total - head->start < TT_SLICE_BYTES ? head->total - head->start : TT_SLICE_BYTES},
-  };
-  for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
-    if (fields[k].came == fields[k].right) continue;
-    *what = fields[k].what;
-    values[0] = fields[k].came;
-    values[1] = fields[k].right;
-    return NULL;
-  }
-  if (arrival) return arrival;
-  route->in.begun++;
-  arrival = arrival_begin(messages, head, route->peer);
-  *what = NULL;
-  return arrival;
-}
-
-static tuttiResult_t head_came(struct tt_messages *messages, struct route *route)
-{
-  const char *what;
-  uint64_t values[2];
-  route->from = head_check(messages, route, &what, values);
-  if (!route->from) {
-    tuttiResult_t code =
-        !what ? no_memory(messages, (size_t)route->in.head.total)
-              : tt_fail(tuttiRemoteError, "message %llu from rank %d to rank %d: its head is damaged, the %s is %llu "
-                        "and should be %llu", (unsigned long long)route->in.begun + 1, (int)route->peer,
-                        messages->exec->rank, what, (unsigned long long)values[0], (unsigned long long)values[1]);
-    return tt_watch_fail_here(messages->exec->watch, code, what ? route->peer : -1, 0);
-  }
-  struct arrival *arrival = route->from;
-  if (arrival->total > SMALL_BYTES) {
-    way_begin(&route->in, route->in.head.len, 1);
-    route->link->ops->recv_begin(route->link, &route->in.link_head);
-    return tuttiSuccess;
-  }
-  route->in.is_begun = 0;
-  route->from = NULL;
-  if (arrival->total) memcpy(arrival->data, route->in.head.small, arrival->total);
-  arrival->got = arrival->total;
-  if (arrival->wanted) arrival_end(messages, arrival);
-  return tuttiSuccess;
-}
-
-static void body_came(struct tt_messages *messages, struct route *route)
-{
-  struct arrival *arrival = route->from;
-  route->in.is_begun = 0;
-  route->from = NULL;
-  arrival->got += route->in.len;
-  if (arrival->got == arrival->total && arrival->wanted) arrival_end(messages, arrival);
-}
-
-static tuttiResult_t in_move(struct tt_messages *messages, struct route *route, int *moved)
-{
-  struct way *in = &route->in;
-  for (size_t k = 0, bytes = 0; k < MOVES && bytes < MOVE_BYTES; k++) {
-    if (!in->is_begun) {
-      way_begin(in, sizeof in->head, 0);
-      route->link->ops->recv_begin(route->link, &in->link_head);
-    }
-    char *data = in->is_body ? route->from->data + route->from->got : (char *)&in->head;
-    ssize_t n = route->link->ops->recv(route->link, data + in->done, in->len - in->done);
-    if (n < 0) return link_failed(messages, route, n, &route->is_mute);
-    if (n == 0) return tuttiSuccess;
-    *moved = 1;
-    route->quiet_ns = 0;
-    bytes += (size_t)n;
-    in->done += (size_t)n;
-    if (in->done < in->len) continue;
-    tuttiResult_t result = tuttiSuccess;
-    if (in->is_body) body_came(messages, route);
-    else result = head_came(messages, route);
-    if (result != tuttiSuccess) return result;
-  }
   return tuttiSuccess;
 }
 
@@ -460,9 +221,10 @@ static tuttiResult_t in_move(struct tt_messages *messages, struct route *route, 
 static void sends_end(struct tt_messages *messages, struct route *route, tuttiResult_t result)
 {
   struct tt_message *send;
-  if (route->now) end(messages, route->now, result);
+  if (route->now) tt_message_end(messages, route->now, result);
   route->now = NULL;
-  for (; (send = tt_priority_first(&route->queue)); tt_priority_pop(&route->queue)) end(messages, send, result);
+  for (; (send = tt_priority_first(&route->queue)); tt_priority_pop(&route->queue))
+    tt_message_end(messages, send, result);
 }
 
 /* Ends the messages from this rank, or TT_ANY, that have begun to come and never will come whole. */
@@ -470,7 +232,7 @@ static void arrivals_end(struct tt_messages *messages, int32_t peer, tuttiResult
 {
   for (struct arrival **at = &messages->arrivals, *arrival; (arrival = *at);) {
     if ((peer == TT_ANY || peer == arrival->peer) && arrival->got < arrival->total) {
-      if (arrival->wanted) end(messages, arrival->wanted, result);
+      if (arrival->wanted) tt_message_end(messages, arrival->wanted, result);
       arrival_remove(messages, at);
     } else at = &arrival->next;
   }
@@ -480,7 +242,7 @@ static void arrivals_end(struct tt_messages *messages, int32_t peer, tuttiResult
 static void receives_end(struct tt_messages *messages)
 {
   for (struct tt_message **at = &messages->receives, *receive; (receive = *at);) {
-    if (is_hopeless(messages, receive)) end(messages, receive_remove(messages, at), tuttiRemoteError);
+    if (is_hopeless(messages, receive)) tt_message_end(messages, receive_remove(messages, at), tuttiRemoteError);
     else at = &receive->next;
   }
 }
@@ -542,8 +304,8 @@ static tuttiResult_t route_move(struct tt_messages *messages, struct route *rout
   if (route->is_over) return result;
   if (!route->link && !route->is_mute) result = route_open(messages, route);
   if (!route->link && !route->is_mute) return result;
-  if (!route->is_deaf) result = out_move(messages, route, moved);
-  if (!route->is_mute && result == tuttiSuccess) result = in_move(messages, route, moved);
+  if (!route->is_deaf) result = tt_route_send(messages, route, moved);
+  if (!route->is_mute && result == tuttiSuccess) result = tt_route_receive(messages, route, moved);
   if (result != tuttiSuccess || !(route->is_deaf || route->is_mute)) return result;
   return route_broken(messages, route);
 }
@@ -569,7 +331,7 @@ void tt_messages_look(struct tt_messages *messages)
 void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result)
 {
   messages->is_ending = 1;
-  while (messages->receives) end(messages, receive_remove(messages, &messages->receives), result);
+  while (messages->receives) tt_message_end(messages, receive_remove(messages, &messages->receives), result);
 }
 
 void tt_messages_end(struct tt_messages *messages, tuttiResult_t result)
