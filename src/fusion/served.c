@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine of a fusion with servers, and the member's part of it: contributions are sent as tensors are pushed, and
- * weights are taken as servers answer.
- *
- * If fewer than all ranks count (`by_decision`) weights of several versions may come before the rank wants any. They
- * are put together, one version after the other, in a *cut*: the rank gets the newest that is complete, all of one
- * version, at the end of its step; a rank that was late goes on from there, and so do all when a rank has died. */
-#include <stdio.h>
-#include <string.h>
+/* A fusion with servers: its options, its engine, and the end, when all ranks have left. */
 #include <unistd.h>
 
 #include "fusion/served_private.h"
-#include "reduce/fpenv.h"
-#include "reduce/reduce.h"
 
 /* ---- options ---- */
 
@@ -159,268 +150,6 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   tt_free(served);
 }
 
-/* ---- contributions ---- */
-
-/* The factor of contributions. Ranks need have the same `after` in synchronous rules alone, where the sum gets it. */
-static float factor_of(const struct tuttiFusion *fusion)
-{
-  const struct scale *scale = &fusion->engine.seen.scale;
-  return fusion->served->kind == TT_SERVER_SYNCHRONOUS ? scale->before : scale->before * scale->after;
-}
-
-/* As contributions to all-reduces are scaled. Averages of fewer than all ranks are divided by the server. */
-static void scale(const struct tuttiFusion *fusion, float *values, uint64_t count)
-{
-  const struct config *config = &fusion->config;
-  const struct served *served = fusion->served;
-  float before = factor_of(fusion), one = 1;
-  int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
-  int redop = config->redop == tuttiAvg && is_all ? tuttiAvg : TT_PREMUL_SUM;
-  struct tt_reduce_arg arg;
-  const void *from = values;
-  uint32_t scalar;
-  if (before == 1 && redop != tuttiAvg) return;
-  memcpy(&scalar, &one, sizeof one);
-  tt_reduce_arg_before(&arg, redop, tuttiFloat32, config->nranks, scalar, before);
-  arg.scaled = 0;
-  tt_reduce_kernel(redop, tuttiFloat32)(values, &from, 1, count, &arg);
-}
-
-static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner, uint64_t count)
-{
-  const struct config *config = &fusion->config;
-  const struct served *served = fusion->served;
-  const struct scale *scales = &fusion->engine.seen.scale;
-  struct packet *packet = tt_packet_make(CONTRIBUTION, count * sizeof(float));
-  if (!packet) return tuttiSystemError;
-  int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
-  uint64_t from = served->member.from[(size_t)tensor * (size_t)config->nranks + (size_t)owner];
-  packet->head.tensor = tensor;
-  packet->head.share = owner;
-  packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
-  packet->head.version = is_synchronous ? served->member.version : from;
-  packet->head.rate = scales->rate;
-  packet->head.after = is_synchronous ? scales->after : 1;
-  tt_share_pack(fusion, tensor, owner, packet_payload(packet),
-                served->kind == TT_SERVER_GOSSIP ? fusion->coding.owned[tensor].planes[0]
-                                                 : fusion->shared.gradients[tensor].send);
-  scale(fusion, packet_payload(packet), count);
-  tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, owner));
-  tt_packet_drop(packet);
-  fusion->served->member.owed[owner] += !served->shards.by_decision;
-  return result;
-}
-
-static tuttiResult_t life_tell(struct tuttiFusion *fusion)
-{
-  const struct served *served = fusion->served;
-  tuttiResult_t result = tuttiSuccess;
-  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
-    int hears = served->shards.number[rank] >= 0 && served->kind != TT_SERVER_GOSSIP;
-    if (!served->left[rank] || hears || tt_is_dead(fusion, rank)) continue;
-    struct packet *packet = tt_packet_make(LIVES, 0);
-    result = packet ? tt_packet_post(fusion, packet, rank) : tuttiSystemError;
-    if (packet) tt_packet_drop(packet);
-  }
-  return result;
-}
-
-/* The step's weights are all there. */
-static void step_note(struct tuttiFusion *fusion)
-{
-  const struct served *served = fusion->served;
-  struct member *member = &fusion->served->member;
-  int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
-  pthread_mutex_lock(&fusion->shared.mutex);
-  if (served->kind == TT_SERVER_GOSSIP) member->cut.version = fusion->engine.step;
-  member->version = is_all ? member->version + 1 : member->cut.version;
-  member->dropped += (uint64_t)member->is_dropped;
-  fusion->coding.step = fusion->engine.step;
-  pthread_mutex_unlock(&fusion->shared.mutex);
-}
-
-/* Callers who have seen the last tensor of a step may ask for facts of the step at once. */
-static void tensor_finish(struct tuttiFusion *fusion, int tensor)
-{
-  struct member *member = &fusion->served->member;
-  member->parts_left[tensor] = 0;
-  if (++member->nfinished == fusion->config.n) step_note(fusion);
-  tt_fusion_tensor_finish(fusion, tensor);
-}
-
-/* A step that is decided already takes no more contributions. */
-static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
-{
-  const struct config *config = &fusion->config;
-  struct served *served = fusion->served;
-  struct member *member = &served->member;
-  int is_late = served->shards.by_decision && member->cut.version > member->version;
-  tuttiResult_t result = tuttiSuccess;
-  int partner = tt_exchange_partner(fusion), is_gossip = served->kind == TT_SERVER_GOSSIP;
-  member->nsent++;
-  member->parts_left[tensor] = 0;
-  tt_exchange_begin(fusion, tensor);
-  for (int owner = 0; owner < config->nranks && !is_late && result == tuttiSuccess; owner++) {
-    uint64_t count = tt_share_count(fusion, tensor, owner);
-    if (!count || (is_gossip && owner != partner)) continue;
-    member->parts_left[tensor]++;
-    result = part_send(fusion, tensor, owner, count);
-  }
-  if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor]) {
-    if (is_gossip) tt_exchange_end(fusion, tensor, -1, NULL);
-    tensor_finish(fusion, tensor);
-  }
-  return result == tuttiSuccess && member->nsent == config->n ? life_tell(fusion) : result;
-}
-
-/* The one that forward needs first goes first. */
-static int tensors_send(struct tuttiFusion *fusion, tuttiResult_t *result)
-{
-  const struct tt_takeover *takeover = fusion->served->deaths.takeover;
-  struct member *member = &fusion->served->member;
-  int sent = 0;
-  if (takeover && tt_takeover_is_stopped(takeover)) return 0;
-  for (int i = 0; i < fusion->config.n && member->nsent < fusion->config.n && *result == tuttiSuccess; i++) {
-    const struct gradient *gradient = &fusion->shared.gradients[i];
-    if (member->parts_left[i] >= 0 ||
-        atomic_load_explicit(&gradient->ready, memory_order_acquire) < fusion->engine.step)
-      continue;
-    fusion->engine.seen.scale = fusion->shared.steps[fusion->engine.step % 2].scale; /* stays while it is ready */
-    *result = tensor_send(fusion, i);
-    sent = 1;
-  }
-  return sent;
-}
-
-void tt_contributions_again(struct tuttiFusion *fusion)
-{
-  struct member *member = &fusion->served->member;
-  member->nsent = 0;
-  for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
-}
-
-/* ---- weights ---- */
-
-static const float *weights_of(const struct tuttiFusion *fusion, struct packet *packet)
-{
-  const uint64_t *payload = packet_payload(packet);
-  return (const float *)(const void *)(payload + fusion->served->nwords);
-}
-
-/* 1: it is of the version that is being put together, and is in it now. */
-static int cut_add(struct tuttiFusion *fusion, struct packet *packet)
-{
-  struct member *member = &fusion->served->member;
-  int tensor = packet->head.tensor;
-  if (packet->head.version != member->next.version) return 0;
-  tt_share_unpack(fusion, tensor, packet->head.share, member->next.weights + member->places[tensor],
-                  weights_of(fusion, packet));
-  if (--member->nleft) return 1;
-  if (member->cut.version == member->version && !tt_set_has(packet_payload(packet), fusion->config.rank))
-    member->is_dropped = 1;
-  memcpy(member->next.set, packet_payload(packet), (size_t)fusion->served->nwords * sizeof *member->next.set);
-  tt_fusion_planes_lock(fusion, 1); /* the caller may give weights */
-  struct version old = member->cut;
-  member->cut = member->next;
-  member->next = (struct version){member->cut.version + 1, old.weights, old.set};
-  tt_fusion_planes_lock(fusion, 0);
-  member->nleft = member->nparts;
-  return 1;
-}
-
-void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version)
-{
-  struct member *member = &fusion->served->member;
-  for (struct packet *packet; (packet = member->early);) {
-    member->early = packet->next;
-    tt_packet_drop(packet);
-  }
-  member->next.version = version;
-  member->nleft = member->nparts;
-}
-
-void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights)
-{
-  const struct member *member = &fusion->served->member;
-  const struct tensor *its = &fusion->config.tensors[tensor];
-  if (member->cut.weights && its->count) memcpy(member->cut.weights + member->places[tensor], weights, its->bytes);
-}
-
-static void cut_take(struct tuttiFusion *fusion, struct packet *packet)
-{
-  struct member *member = &fusion->served->member;
-  packet->next = member->early;
-  member->early = packet;
-  for (struct packet **at = &member->early; *at;) {
-    struct packet *its = *at;
-    if (!cut_add(fusion, its)) {
-      at = &its->next;
-      continue;
-    }
-    *at = its->next;
-    tt_packet_drop(its);
-    at = &member->early; /* others may be of the next version */
-  }
-}
-
-static tuttiResult_t weights_take(struct tuttiFusion *fusion, struct packet *packet)
-{
-  const struct packet_head *head = &packet->head;
-  struct served *served = fusion->served;
-  struct member *member = &served->member;
-  tuttiResult_t result = tuttiSuccess;
-  if (served->shards.by_decision) {
-    cut_take(fusion, packet);
-    return result;
-  }
-  if (member->parts_left[head->tensor] <= 0)
-    result = tt_fail(tuttiInternalError, "rank %d has sent weights of tensor %d (%s) that this rank did not ask for",
-                     packet->from, head->tensor, fusion->config.tensors[head->tensor].name);
-  else {
-    member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)head->share] = head->version;
-    member->owed[head->share]--;
-    member->is_dropped |= head->is_refused;
-    if (head->version > member->cut.version) member->cut.version = head->version;
-    if (tt_is_exchange(served))
-      tt_exchange_end(fusion, head->tensor, head->share, weights_of(fusion, packet));
-    else
-      tt_share_unpack(fusion, head->tensor, head->share, fusion->shared.gradients[head->tensor].recv,
-                      weights_of(fusion, packet));
-    if (--member->parts_left[head->tensor] == 0) tensor_finish(fusion, head->tensor);
-  }
-  tt_packet_drop(packet);
-  return result;
-}
-
-/* ---- steps ---- */
-
-/* By decision: gives the newest weights, unless the rank has them. */
-static void cut_give(struct tuttiFusion *fusion)
-{
-  const struct config *config = &fusion->config;
-  const struct member *member = &fusion->served->member;
-  if (member->cut.version == member->version) return;
-  for (int i = 0; i < config->n; i++) {
-    if (config->tensors[i].count)
-      memcpy(fusion->shared.gradients[i].recv, member->cut.weights + member->places[i], config->tensors[i].bytes);
-    tensor_finish(fusion, i);
-  }
-}
-
-/* Ends the step if all its weights are there. 1: it did. */
-static int step_look(struct tuttiFusion *fusion)
-{
-  struct served *served = fusion->served;
-  struct member *member = &served->member;
-  if (member->nsent < fusion->config.n) return 0;
-  if (served->shards.by_decision) cut_give(fusion);
-  if (member->nfinished < fusion->config.n) return 0;
-  member->is_dropped = member->nsent = member->nfinished = 0;
-  for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
-  tt_fusion_step_end(fusion);
-  return 1;
-}
-
 /* ---- ranks that leave ---- */
 
 /* A step of a synchronous rule can end only with the contributions of ranks that saw it begin. */
@@ -505,7 +234,7 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
       break;
     }
     if (packet->head.kind == WEIGHTS) {
-      *result = weights_take(fusion, packet);
+      *result = tt_member_take(fusion, packet);
       continue;
     }
     if ((*result = given_check(fusion, packet)) != tuttiSuccess) {
@@ -524,9 +253,9 @@ static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
   const struct served *served = fusion->served;
   int moved = tt_packets_move(fusion, look, result);
-  if (*result == tuttiSuccess) moved |= tensors_send(fusion, result);
+  if (*result == tuttiSuccess) moved |= tt_member_send(fusion, result);
   if (*result == tuttiSuccess && (served->is_given || served->is_leaving)) moved |= packets_take(fusion, result);
-  if (*result == tuttiSuccess) moved |= step_look(fusion);
+  if (*result == tuttiSuccess) moved |= tt_member_step(fusion);
   if (*result == tuttiSuccess && (look || !moved)) *result = tt_deaths_look(fusion);
   if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
   if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A fusion with servers: contributions count when they come. Its engine (served.c) is two things in one thread: the
- * rank's *member*, which sends contributions and takes weights, and its *server* (shards.c), which carries out what
- * src/server decides for the elements that the rank owns. Both only send and take packets (packets.c), to and from any
- * rank, also this one. A server's shard is all that its rank owns of a tensor, packed. A rank's *share* is all that
- * it owns; when it dies, another one serves that, too (deaths.c). */
+ * rank's *member* (member.c), which sends contributions and takes weights, and its *server* (shards.c), which carries
+ * out what src/server decides for the elements that the rank owns. Both only send and take packets (packets.c), to and
+ * from any rank, also this one. A server's shard is all that its rank owns of a tensor, packed. A rank's *share* is all
+ * that it owns; when it dies, another one serves that, too (deaths.c). */
 #ifndef TT_FUSION_SERVED_PRIVATE_H
 #define TT_FUSION_SERVED_PRIVATE_H
 
@@ -255,6 +255,27 @@ tuttiResult_t tt_served_wake_make(struct tuttiFusion *fusion);
 enum tt_slept tt_served_sleep(void *fusion, uint64_t ns);
 void tt_served_wake(struct tuttiFusion *fusion);
 
+/* ---- member.c ---- */
+
+/* Sends the contributions of tensors that were pushed, that of the one which forward needs first before others. 1: it
+ * did. */
+int tt_member_send(struct tuttiFusion *fusion, tuttiResult_t *result);
+
+/* Takes weights, and the reference of their packet. */
+tuttiResult_t tt_member_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* Ends the step if all its weights are there. 1: it did. */
+int tt_member_step(struct tuttiFusion *fusion);
+
+/* Begins to put together the weights of a version; what has come of others is of no use. */
+void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version);
+
+/* The caller has given weights of a tensor. Under the lock of planes. */
+void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights);
+
+/* Contributions to the step under way have no effect: they are sent again. */
+void tt_contributions_again(struct tuttiFusion *fusion);
+
 /* ---- served.c: contributions that count when they come ---- */
 
 /* Reads the options, and checks the others, which config has, for them. */
@@ -266,15 +287,6 @@ void tt_fusion_served_free(struct tuttiFusion *fusion); /* after its channel */
 
 /* The engine of such a fusion. */
 void *tt_fusion_served_main(void *fusion);
-
-/* Begins to put together the weights of a version; what has come of others is of no use. */
-void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version);
-
-/* The caller has given weights of a tensor. Under the lock of planes. */
-void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights);
-
-/* Contributions to the step under way have no effect: they are sent again. */
-void tt_contributions_again(struct tuttiFusion *fusion);
 
 /* A rank contributes no more. */
 void tt_served_left(struct tuttiFusion *fusion, int rank, uint64_t version);
