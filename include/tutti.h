@@ -200,7 +200,8 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
  * tuttiCommInitRank. Communicators are made there one after the other, with an id each.
  *
  * Errors: tuttiInvalidArgument: id is NULL, a setting is out of range, or the host's name is not known within
- * TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no usable interface, no port, no thread. */
+ * TUTTI_INIT_TIMEOUT_MS; the start-up has what is left of that. tuttiSystemError: no usable interface, no port, no
+ * thread. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 
 /* Finds out which launcher started this process. It asks the environment (`tutti run`;
@@ -212,7 +213,8 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * bring several ranks under the same id. A program that also uses MPI calls MPI_Init first.
  *
  * Errors: tuttiInvalidArgument: launch is NULL, the environment contradicts itself (the sentence names the variable),
- * or the name of rank 0's host is not known within TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no answer of the launcher.
+ * or the name of rank 0's host is not known within TUTTI_INIT_TIMEOUT_MS, of which tuttiCommInitRank has what is left.
+ * tuttiSystemError: no answer of the launcher.
  * tuttiInvalidUsage: the launcher carries no secret, the address is not loopback (where all ranks must be of one user),
  * and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);

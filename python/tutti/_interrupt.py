@@ -64,6 +64,30 @@ def _end_calls():
                 thing._end_call()
 
 
+def aside(call):
+    """Calls a function that waits before there is an object, such as for the name of a host. The main thread lets
+    another one do it, so that Ctrl-C ends the wait at once; the function itself then goes on to its own limit."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    over, ends = threading.Lock(), []
+
+    def run():
+        try:
+            ends.append((call(), None))
+        except BaseException as why:
+            ends.append((None, why))
+        over.release()
+    over.acquire()
+    thread = threading.Thread(target=run, name="tutti-start", daemon=True)
+    thread.start()
+    over.acquire()  # a signal ends this, but not in all versions of Python the next one
+    thread.join()
+    result, why = ends[0]
+    if why is not None:
+        raise why
+    return result
+
+
 def _forked():
     """In a child of this process: its communicators are the parent's."""
     global _write, LOCK

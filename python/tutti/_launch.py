@@ -3,7 +3,7 @@
 from ctypes import byref
 from typing import NamedTuple
 
-from . import _library
+from . import _interrupt, _library
 from ._library import C, check, refusal
 
 
@@ -21,13 +21,13 @@ class Launch(NamedTuple):
 def launch() -> Launch:
     """Finds out which launcher started this process: `tutti run`, mpirun, srun, torchrun, or none.
 
-    The call is collective over the job's processes; later calls give the same answer.
+    The call is collective over the job's processes; later calls give the same answer. Ctrl-C ends it.
 
     Errors: TuttiArgumentError: the environment contradicts itself. TuttiSystemError: the launcher did not answer.
     TuttiUsageError: the processes cannot meet, or have no secret; the sentence has the remedy.
     """
     job = _library.Launch()
-    check(C["tuttiGetLaunch"](byref(job)))
+    _interrupt.aside(lambda: check(C["tuttiGetLaunch"](byref(job))))
     return Launch(job.launcher.decode(), job.proc, job.nprocs, job.local_proc, job.local_nprocs, bytes(job.id))
 
 
@@ -40,7 +40,7 @@ def unique_id() -> bytes:
     Errors: TuttiSystemError: no usable interface, no port, no thread.
     """
     made = _library.UniqueId()
-    check(C["tuttiGetUniqueId"](byref(made)))
+    _interrupt.aside(lambda: check(C["tuttiGetUniqueId"](byref(made))))
     return bytes(made)
 
 

@@ -29,6 +29,8 @@ struct tt_process {
   void *log_context;
   _Atomic int unknown_warned;
   _Atomic int auth_warned;        /* bootstrap: the warning about TUTTI_AUTH=none was given */
+  _Atomic uint64_t name_ns;       /* bootstrap: how long the name of rank 0's host was waited for, until a start-up has
+                                   * taken that off its limit */
   _Atomic int fork_warned;        /* transport: the warning that ibv_fork_init failed was given */
   _Atomic long alloc_countdown;
   void *_Atomic timeline;         /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */

@@ -57,10 +57,15 @@ struct tt_ended {
 void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 
 /* Makes the fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
- * that all processes make the same id. Blocks until the host's name is known, for TUTTI_INIT_TIMEOUT_MS at most.
+ * that all processes make the same id. Blocks until the host's name is known, for TUTTI_INIT_TIMEOUT_MS at most; the
+ * start-up then has as much less.
  * Errors: tuttiInvalidArgument: no such address; tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor
  * TUTTI_AUTH=none. */
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
+
+/* How long a start-up with this id may take from now on: init_timeout_ms, less what tt_id_fixed has waited for the name
+ * of the host, which counts once; at least 1 s, or init_timeout_ms if that is less. */
+uint64_t tt_start_limit(const struct tt_id *id, const struct tt_settings *settings);
 
 /* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds of `len` bytes (equal on all,
  * at most TT_PEER_INFO_BYTES): each rank gives `len` bytes and gets those of all, in rank order, or all get those of
@@ -78,11 +83,11 @@ struct tt_rendezvous_spec {
   int nranks, rank;
   uint64_t agreement;     /* hash of settings and nothing else */
   uint64_t host;          /* tt_host_id of this rank: root and rank of one host watch each other's process */
-  uint64_t deadline_ns;   /* CLOCK_MONOTONIC */
+  uint64_t limit_ns;      /* of tt_start_limit: this rank waits so long from now on; on rank 0 so does the root */
   const struct tt_settings *settings; /* must live as long as the rendezvous */
 };
 
-/* If rank 0 is in the root's process, the root waits as long as the settings of rank 0 say. With TT_ID_FIXED rank 0
+/* If rank 0 is in the root's process, the root waits as long as rank 0 does. With TT_ID_FIXED rank 0
  * also opens the root, here or in its first polls (if an earlier communicator with the same id is not yet complete on
  * all ranks, it waits for that one). */
 tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,

@@ -11,6 +11,8 @@
 #define PACKED_FLAGS TT_ID_FIXED
 #define NAME_AGAIN_NS 100000000u /* between the first two looks for a name, and twice as long each time, */
 #define NAME_AGAIN_MOST_NS 1600000000u /* up to this */
+#define NAME_STEP_NS 100000000u /* the wait counts in these, so that the limits in sentences are short numbers */
+#define LIMIT_LEAST_NS 1000000000u /* that a start-up has, however long the name was waited for */
 #define NAME_WARN_NS 5000000000u /* after which the user is told that a name does not come */
 
 /* The 128 bytes; little endian. */
@@ -182,6 +184,7 @@ static tuttiResult_t address_await(struct tt_address *address, const char *text,
     char sentence[TT_SENTENCE_BYTES];
     tuttiResult_t result = tt_address_parse(address, text);
     uint64_t now = tt_now_ns();
+    if (result == tuttiSuccess) atomic_store(&tt_process.name_ns, (now - began) / NAME_STEP_NS * NAME_STEP_NS);
     if (result != tuttiInProgress) return result;
     snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
     if (now >= end) return tt_fail(tuttiInvalidArgument, "%s", sentence);
@@ -194,6 +197,14 @@ static tuttiResult_t address_await(struct tt_address *address, const char *text,
     tt_sleep_ns(pause < end - now ? pause : end - now);
     if (pause < NAME_AGAIN_MOST_NS) pause *= 2;
   }
+}
+
+uint64_t tt_start_limit(const struct tt_id *id, const struct tt_settings *settings)
+{
+  uint64_t limit = (uint64_t)settings->init_timeout_ms * 1000000u;
+  uint64_t least = limit < LIMIT_LEAST_NS ? limit : LIMIT_LEAST_NS;
+  uint64_t waited = id->flags & TT_ID_FIXED ? atomic_exchange(&tt_process.name_ns, 0) : 0;
+  return waited < limit - least ? limit - waited : least;
 }
 
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings)

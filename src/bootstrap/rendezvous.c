@@ -23,7 +23,7 @@ struct tt_rendezvous {
   const struct tt_settings *settings;
   struct tt_record mine, root, came; /* root.pid 0: not known */
   uint32_t damaged_records;
-  uint64_t deadline_ns, look_ns;
+  uint64_t limit_ns, deadline_ns, look_ns;
   uint64_t again_ns, pause_ns; /* time of the next try; the pause before it */
   enum stage stage;
   enum expect expect;
@@ -133,6 +133,7 @@ static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
   if (result == tuttiInProgress) return result;
   if (result != tuttiSuccess) return give_up(r, result);
   r->is_roots = 1;
+  tt_root_wait(&r->id, r->limit_ns);
   return dialer(r);
 }
 
@@ -417,13 +418,14 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   if (!r) return tt_fail(tuttiSystemError, "no memory for a rendezvous");
   r->id = *spec->id;
   r->settings = spec->settings;
-  r->deadline_ns = spec->deadline_ns;
+  r->limit_ns = spec->limit_ns;
+  r->deadline_ns = tt_now_ns() + spec->limit_ns;
   r->fd = -1;
   records_fill(r, spec);
   int opens_fixed = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
   int opens_derived = (r->id.flags & TT_ID_DERIVED) && spec->rank == 0;
   r->stage = opens_fixed ? OPENING : DIALING;
-  if (spec->rank == 0) tt_root_wait(&r->id, (uint64_t)spec->settings->init_timeout_ms * 1000000u);
+  if (spec->rank == 0) tt_root_wait(&r->id, r->limit_ns);
   result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r, spec) : dialer(r);
   if (result != tuttiInProgress) {
     tt_rendezvous_destroy(r);

@@ -131,13 +131,14 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
   tuttiResult_t result = tt_listener_open(&comm->parts.local_listener, &local);
   if (result != tuttiSuccess) return result;
 
-  creation->deadline_ns = tt_now_ns() + (uint64_t)comm->facts.settings.init_timeout_ms * 1000000u;
+  uint64_t limit_ns = tt_start_limit(&creation->id, &comm->facts.settings);
+  creation->deadline_ns = tt_now_ns() + limit_ns;
   struct tt_rendezvous_spec rendezvous = {.id = &creation->id, .members = creation->admits,
                                           .nranks = comm->facts.nranks,
                                           .rank = comm->facts.rank,
                                           .agreement = tt_settings_wire_hash(&comm->facts.settings),
                                           .host = tt_host_id(comm->facts.settings.host_id),
-                                          .deadline_ns = creation->deadline_ns,
+                                          .limit_ns = limit_ns,
                                           .settings = &comm->facts.settings};
   result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
   if (result != tuttiSuccess) return result;

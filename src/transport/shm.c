@@ -240,8 +240,9 @@ static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct peer
   shape->slot_bytes = peer_info->slot_bytes;
   if (peer_info->slots >= TT_SHM_NO_SLOT || peer_info->slot_bytes == 0 || peer_info->slot_bytes % TT_SHM_PAGE ||
       peer_info->slot_bytes > 1u << 30 || peer_info->listener_len > sizeof peer_info->listener)
-    return tt_fail(tuttiRemoteError, "rank %d announces an impossible shared outbox of %u slots of %u bytes", rank,
-                   peer_info->slots, peer_info->slot_bytes);
+    return tt_fail(tuttiRemoteError,
+                   "rank %d announces shared memory of %u slots of %u bytes, which is impossible: is it of this version?",
+                   rank, peer_info->slots, peer_info->slot_bytes);
   return tuttiSuccess;
 }
 
@@ -425,7 +426,7 @@ static const char *path(const struct tt_transport *transport, int rank, char *te
   const struct shm *t = (const struct shm *)transport;
   struct peer_info peer_info;
   read_peer_info(t, rank, &peer_info);
-  snprintf(text, size, "shm, outbox of %u slots of %u bytes%s", peer_info.slots, peer_info.slot_bytes,
+  snprintf(text, size, "shm, through %u slots of %u bytes (TUTTI_SHM_SLOTS)%s", peer_info.slots, peer_info.slot_bytes,
            t->spec->pids && t->spec->pids[rank] == t->spec->pids[t->spec->rank] ? ", same process" : "");
   return text;
 }

@@ -133,7 +133,7 @@ static void root_run(const uint8_t *bytes, size_t len)
   if (tt_listener_open(&listener, &where) != tuttiSuccess) return;
   tt_random(&id.credentials, sizeof id.credentials);
   id.root = *tt_listener_address(listener);
-  spec.deadline_ns = tt_now_ns() + 100000000u;
+  spec.limit_ns = 100000000u;
   FUZZ_CHECK(tt_id_mix(&id, &settings) == tuttiSuccess);
   FUZZ_CHECK(tt_listener_admit(listener, &id.credentials, TT_HELLO_RENDEZVOUS, 0, welcome, &came) == tuttiSuccess);
   if (tt_rendezvous_start(&rendezvous, &spec) == tuttiSuccess) {

@@ -143,7 +143,7 @@ static inline void member_prepare(struct member *m, struct job *job, int rank)
 
 static inline tuttiResult_t member_start(struct member *m)
 {
-  m->spec.deadline_ns = tt_now_ns() + (uint64_t)m->settings.init_timeout_ms * MS;
+  m->spec.limit_ns = (uint64_t)m->settings.init_timeout_ms * MS;
   return tt_rendezvous_start(&m->rendezvous, &m->spec);
 }
 

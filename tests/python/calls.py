@@ -385,6 +385,16 @@ def interrupted_elsewhere():
         print("own handler", seen)
 
 
+def interrupted_in_launch():
+    """Ctrl-C while the name of rank 0's host is waited for, which never comes."""
+    for begin in (tutti.init, tutti.unique_id):
+        ranks.once_inside("aside", ctrl_c)
+        try:
+            begin()
+        except KeyboardInterrupt:
+            print("interrupted", begin.__name__)
+
+
 def wait_for_handle(comm):
     handle = comm.all_reduce(floats(1), async_=True)
     try:
@@ -542,6 +552,11 @@ class Signals(unittest.TestCase):
         for name in [*WAITS, "init"]:
             self.assertIn(f"[1] interrupted {name}", said)
         self.assertIn("[1] own handler [1]", said)
+
+    def test_ctrl_c_ends_the_wait_for_the_name_of_rank_0s_host(self):
+        done = ranks.alone(__file__, "interrupted_in_launch", 100, TUTTI_COMM_ID="nobody.invalid:29500", RANK="1",
+                           WORLD_SIZE="2")
+        self.assertEqual(done.stdout.split(), ["interrupted", "init", "interrupted", "unique_id"], done.stderr)
 
 
 class Deaths(unittest.TestCase):

@@ -12,6 +12,7 @@ import tutti
 
 BINARY = os.environ["TESTED_BINARY"]
 SOURCE = os.environ["TESTED_SOURCE"]
+PROGRAM = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='ranks_of_a_test')[sys.argv[2]]()"
 
 
 def environment(**changes):
@@ -19,11 +20,16 @@ def environment(**changes):
     return {**os.environ, "TUTTI_CACHE": "none", **changes}
 
 
+def alone(file, function, limit, **variables):
+    """Runs function() of a test file in a process without a launcher, which must end within `limit` seconds."""
+    return subprocess.run([sys.executable, "-c", PROGRAM, file, function], env=environment(**variables),
+                          capture_output=True, text=True, timeout=limit)
+
+
 def processes(size, file, function, *options, **variables):
     """Runs function(comm) of a test file in `size` ranks; returns what `tutti run` ended with and said."""
-    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='ranks_of_a_test')[sys.argv[2]]()"
     command = [os.path.join(BINARY, "bin", "tutti"), "run", "-n", str(size), *options, "--", sys.executable, "-c",
-               program, file, function]
+               PROGRAM, file, function]
     return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=400)
 
 

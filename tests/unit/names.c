@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The name of rank 0's host: it is waited for, but not what cannot be a name; and rank 0 warns where its own name is at
+/* The name of rank 0's host: it is waited for, but not what cannot be a name, and the start-up has as much less time;
+ * rank 0 warns where its own name is at
  * a loopback address, which other hosts cannot reach. The names are those of a getaddrinfo of this program.
  * Labels: serial. */
 #include <setjmp.h>
@@ -83,6 +84,33 @@ static void a_name_that_never_comes_is_an_error_at_the_end(void **state)
   assert_string_equal(tt_last_sentence(), wanted);
 }
 
+/* Asks for an id, then for the limit of the start-up with it, in ms. */
+static uint64_t limit_of(const struct tt_settings *settings, const char *text, int comes_at)
+{
+  struct tt_id id;
+  names.asked = 0, names.comes_at = comes_at, names.error = EAI_NONAME, names.ip = "192.0.2.7";
+  assert_int_equal(tt_id_fixed(&id, text, settings), tuttiSuccess);
+  return tt_start_limit(&id, settings) / 1000000u;
+}
+
+static void the_wait_for_a_name_counts_in_the_limit_once(void **state)
+{
+  (void)state;
+  struct tt_settings settings = settings_of(60000);
+  struct tt_id other = {0};
+  assert_int_equal(limit_of(&settings, "192.0.2.7:29500", 0), 60000);
+  uint64_t left = limit_of(&settings, "sum-0.sum:29500", 3); /* pauses of 100 and 200 ms at least */
+  assert_true(left <= 59700 && left > 1000);
+  assert_int_equal(left % 100, 0);
+  assert_int_equal(limit_of(&settings, "192.0.2.7:29500", 0), 60000); /* it has been counted */
+  limit_of(&settings, "sum-0.sum:29500", 2);
+  assert_int_equal(tt_start_limit(&other, &settings) / 1000000u, 60000); /* not at a fixed address */
+  settings.init_timeout_ms = 1200;
+  assert_int_equal(limit_of(&settings, "sum-0.sum:29500", 3), 1000);
+  settings.init_timeout_ms = 900;
+  assert_int_equal(limit_of(&settings, "sum-0.sum:29500", 2), 900);
+}
+
 static void what_cannot_be_a_name_is_an_error_at_once(void **state)
 {
   (void)state;
@@ -147,6 +175,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_name_that_comes_late_is_waited_for),
       cmocka_unit_test(a_name_that_never_comes_is_an_error_at_the_end),
+      cmocka_unit_test(the_wait_for_a_name_counts_in_the_limit_once),
       cmocka_unit_test(what_cannot_be_a_name_is_an_error_at_once),
       cmocka_unit_test(rank_0_warns_of_a_name_at_a_loopback_address),
   };
