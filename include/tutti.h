@@ -131,8 +131,8 @@ typedef struct {
   int learn;              /* algorithms: 0: by predictions; 1: in calls that are repeated by their times (default); 2:
                              as earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
   int unused3;            /* ignored, likewise */
-  int init_timeout_ms;    /* start-up waits this long for all ranks, in the process that made the id as well if rank 0
-                             is there; at least 1; default 300,000 (TUTTI_INIT_TIMEOUT_MS) */
+  int init_timeout_ms;    /* start-up waits this long, for the name of rank 0's host and all ranks; so does the process
+                             that made the id if rank 0 is there; at least 1; default 300,000 (TUTTI_INIT_TIMEOUT_MS) */
   int unused4;            /* ignored, likewise */
   int device;             /* the GPU, from 0, to whose primary context comm belongs (tuttiStreamFromCuda); by default
                              the CUDA context that is current when the communicator is made, if one is */
@@ -200,8 +200,7 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
  * tuttiCommInitRank. Communicators are made there one after the other, with an id each.
  *
  * Errors: tuttiInvalidArgument: id is NULL, a setting is out of range, or the host's name is not known within
- * TUTTI_INIT_TIMEOUT_MS; the start-up has what is left of that. tuttiSystemError: no usable interface, no port, no
- * thread. */
+ * TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no usable interface, no port, no thread. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 
 /* Finds out which launcher started this process. It asks the environment (`tutti run`;
@@ -213,8 +212,7 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * bring several ranks under the same id. A program that also uses MPI calls MPI_Init first.
  *
  * Errors: tuttiInvalidArgument: launch is NULL, the environment contradicts itself (the sentence names the variable),
- * or the name of rank 0's host is not known within TUTTI_INIT_TIMEOUT_MS, of which tuttiCommInitRank has what is left.
- * tuttiSystemError: no answer of the launcher.
+ * or the name of rank 0's host is not known within TUTTI_INIT_TIMEOUT_MS. tuttiSystemError: no answer of the launcher.
  * tuttiInvalidUsage: the launcher carries no secret, the address is not loopback (where all ranks must be of one user),
  * and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);

@@ -433,7 +433,9 @@ TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int p
  * step that one of them has ended: a rank that is ahead takes its last step back, as far as planes are concerned, and
  * `steps` and `state_step` of tuttiFusionGetInfo are that step on all ranks, new ones as well. The program pushes the
  * gradients of the step after it next. So what was pushed counts once: in the sums and weights of steps up to that one,
- * or in what a codec has kept. Sums that the program of a rank that was ahead has used already are its own to undo.
+ * or in what a codec has kept. Sums that the program of a rank that was ahead has used already are its own to undo. The
+ * other way round, a step may have ended on all ranks although a wait for it failed: `steps` is then one more than the
+ * program has counted, and recvbuff (in memory of the host) has its sums.
  *
  * State. A codec's planes of contributions stay with their rank, and begin as zeros on new ones. Planes that owners
  * have go to their new owners, bit by bit. With a rank that is gone all is lost that it kept: the rest of its

@@ -5,23 +5,6 @@
 #include <signal.h>
 
 #define STEPS 6
-#define RANKS_MOST 1024
-
-/* The communicator of those that are left: tried again if one more dies, or if not all know of the same deaths yet. */
-static tuttiComm_t shrink(tuttiComm_t comm)
-{
-  int failed[RANKS_MOST], n, tries = 0;
-  tuttiComm_t next;
-  tuttiResult_t result;
-  do {
-    n = RANKS_MOST;
-    must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
-    result = tuttiCommShrink(comm, failed, n, &next, NULL, TUTTI_SHRINK_ABORT);
-  } while (result != tuttiSuccess && ++tries < 10);
-  must(result, "tuttiCommShrink");
-  tuttiCommDestroy(comm); /* returns the first error of comm, which is known */
-  return next;
-}
 
 /* They agree on the step to go on from, since some may have finished one more; if one dies, those that are left do. */
 static tuttiComm_t recover(tuttiComm_t comm, int *step)
@@ -29,7 +12,9 @@ static tuttiComm_t recover(tuttiComm_t comm, int *step)
   tuttiResult_t result;
   int first;
   do {
-    comm = shrink(comm);
+    tuttiComm_t left = survivors(comm);
+    tuttiCommDestroy(comm); /* returns the first error of comm, which is known */
+    comm = left;
     result = tuttiAllReduce(step, &first, 1, tuttiInt32, tuttiMin, comm, NULL);
   } while (result == tuttiRemoteError);
   must(result, "tuttiAllReduce");

@@ -241,7 +241,7 @@ static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct peer
   if (peer_info->slots >= TT_SHM_NO_SLOT || peer_info->slot_bytes == 0 || peer_info->slot_bytes % TT_SHM_PAGE ||
       peer_info->slot_bytes > 1u << 30 || peer_info->listener_len > sizeof peer_info->listener)
     return tt_fail(tuttiRemoteError,
-                   "rank %d announces shared memory of %u slots of %u bytes, which is impossible: is it of this version?",
+                   "rank %d announces shared memory of %u slots of %u bytes, which cannot be: is it of this version?",
                    rank, peer_info->slots, peer_info->slot_bytes);
   return tuttiSuccess;
 }
