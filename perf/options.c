@@ -17,8 +17,8 @@
 #define SIZE_MOST ((size_t)1 << 50) /* that much is nowhere, and can be reckoned with */
 
 static const char *const help_ranks =
-    "Flags, table and exit status are those of nccl-tests. Ranks: every process brings THREADS x GPUS ranks\n"
-    "as threads; start several processes with `tutti run -n N -- %s`, mpirun or torchrun.\n";
+    "Flags, table and exit status are those of nccl-tests. Every process has THREADS x GPUS ranks, which are\n"
+    "threads; start several processes with `tutti run -n N -- %s`, mpirun or torchrun.\n";
 
 static const char *const help_flags =
     "  -t, --nthreads N       ranks as threads of each process (default 1)\n"
@@ -29,7 +29,8 @@ static const char *const help_flags =
     "  -f, --stepfactor F     factor between sizes instead (default 1: none)\n"
     "  -n, --iters N          timed iterations (default 20)\n"
     "  -m, --agg_iters N      operations per group in each iteration (default 1)\n"
-    "  -w, --warmup_iters N   (default 1; at least 2 with TUTTI_EXPLAIN=1, which tells at the second call)\n"
+    "  -w, --warmup_iters N   iterations before, not timed (default 1; at least 2 with TUTTI_EXPLAIN=1, which\n"
+    "                         prints its line at the second call)\n"
     "  -N, --run_cycles N     repeat the sweep, 0: for ever (default 1)\n"
     "  -c, --check N          checked iterations per row, 0: none (default 1)\n"
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
@@ -39,11 +40,11 @@ static const char *const help_flags =
     "  -T, --timeout S        a rank this late is an error (default: the library's)\n"
     "  -u, --unalign N        shift buffers by N elements\n"
     "  -I, --per_iter_timing 1  also p50 and p99: columns at the end of each half (all five in -J)\n"
-    "  -K, --per_iter_skip N  leave the first N iterations out of these\n"
+    "  -K, --per_iter_skip N  do not count the first N iterations in p50 and p99\n"
     "  -J, --output_file F    JSON file; .0, .1 ... is appended if it exists\n"
     "      --transport LIST   allowed transports, e.g. tcp or shm,tcp\n"
-    "      --buffers KIND     library: of tuttiMemAlloc, which ranks of a host read where they lie (default); malloc:\n"
-    "                         plain memory, as most programs have\n"
+    "      --buffers KIND     library (default): memory of tuttiMemAlloc, which other ranks of the host read without\n"
+    "                         a copy; malloc: other memory, as most programs have\n"
     "      --stream 1         queue on a host stream instead of running on the calling thread\n";
 
 static const char *const help_op =
@@ -53,17 +54,18 @@ static const char *const help_op =
     "      --wire TYPE        type in which floats (-d float) travel: float, half or bfloat16 (default float)\n";
 
 static const char *const help_codec =
-    "      --codec X          through a fusion of one tensor, by this codec: int8, qsgd:4, 1bit, dgc:0.99 ... (see\n"
-    "                         tutti_fusion.h). Each iteration has values of its own, given outside of its time:\n"
-    "                         about normal with a deviation of 1, and one in 128 is 32 times as large. #wrong counts\n"
-    "                         elements that are not the same bits on all ranks\n";
+    "      --codec X          use a fusion of one tensor with this codec: int8, qsgd:4, 1bit, dgc:0.99 ... (see\n"
+    "                         tutti_fusion.h). Each iteration has new values, which are made while the clock stands:\n"
+    "                         nearly normal with a deviation of 1, and one in 128 is 32 times as large. #wrong counts\n"
+    "                         elements whose bits are not the same on all ranks\n";
 
 static const char *const help_counts =
-    "      --uneven           shares of unequal lengths: of rank r 2 r / (n - 1) of a size that is the average, so\n"
-    "                         the first one is empty (all-to-all: between ranks that are r apart; never in place)\n";
+    "      --uneven           unequal shares: that of rank r is 2 r / (n - 1) times the size, so the first one is\n"
+    "                         empty and the size is the average (all-to-all: r is the distance of two ranks; not in\n"
+    "                         place)\n";
 
 static const char *const help_root =
-    "  -r, --root RANK        root, or all: one after another (default 0)\n";
+    "  -r, --root RANK        the root, or all: each rank in turn (default 0)\n";
 
 static const char *const help_algo =
     "      --algo NAME        algorithm for every size (see `tutti info`)\n"
@@ -90,7 +92,7 @@ static void help_print(const struct collective *collective)
          has_root ? help_root : "", collective->takes_counts ? help_counts : "",
          collective->algo_name ? help_algo : "");
   printf("  -h, --help             this text\n\n"
-         "Accepted without meaning here: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
+         "Accepted, but without effect: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
          "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n",
          reduces ? "" : "-o ", has_root ? "" : "-r ");
 }

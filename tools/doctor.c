@@ -12,14 +12,14 @@
 
 static const char *const help =
     "usage: tutti doctor [OPTION...] [HOST...]\n\n"
-    "Checks this host or, through ssh, others, which need python3. It compares versions and settings, shows which\n"
-    "interface and transports the library would use, looks at limits, and connects from each host to each other one,\n"
-    "from any port to any port, as ranks do. It ends with what to set. HOSTs are as ssh takes them, and ssh must work\n"
-    "without a password. Settings are those that a program started so finds; a launcher may pass on others.\n\n"
-    "      --ssh COMMAND   what starts a command on a host (default: \"ssh -o BatchMode=yes -o ConnectTimeout=10\")\n"
-    "      --tutti PATH    the program on the hosts (default: tutti, as their shells find it)\n"
+    "Checks this host, or others through ssh, which need python3. It compares versions and settings, shows which\n"
+    "interface and transports the library would use, checks limits, and connects from each host to each other one,\n"
+    "from any port to any port, as ranks do. At the end it says what to set. HOST is a name for ssh, which must work\n"
+    "without a password. The settings are those of a program that ssh starts; a launcher may give others.\n\n"
+    "      --ssh COMMAND   starts a command on a host (default: \"ssh -o BatchMode=yes -o ConnectTimeout=10\")\n"
+    "      --tutti PATH    where this program is on the hosts (default: tutti, as their shells find it)\n"
     "  -h, --help          this text\n\n"
-    "The exit status is 0 if all is well, 3 if there is something to set, and 1 if a host cannot be asked.\n";
+    "The exit status is 0 if all is well, 3 if there is something to set, and 1 if it cannot ask a host.\n";
 
 int command_doctor(int argc, char **argv)
 {

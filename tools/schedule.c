@@ -7,11 +7,11 @@
 
 static const char *const help =
     "usage: tutti schedule COLLECTIVE --algo NAME -n RANKS [OPTION...]\n\n"
-    "Prints the schedules of the ranks: a line with the cost, then a line for each step with\n"
-    "its action, blocks of the vector, source -> destination. Or draws all ranks.\n";
+    "Prints the schedule of each rank: a line with the cost, then a line for each step with its action,\n"
+    "the blocks of the vector, and source -> destination. Or draws all ranks.\n";
 static const char *const own_help =
-    "      --count N         elements of a share: the whole vector of all-reduce, reduce and\n"
-    "                        broadcast, one rank's part of the others (default: one a block)\n"
+    "      --count N         elements of the whole vector in all-reduce, reduce and broadcast, else of one\n"
+    "                        rank's share (default: one for each block)\n"
     "      --rank R          only this rank (default: all)\n"
     "      --svg FILE        draw ranks against rounds instead (needs python3)\n"
     "      --data            print what --svg draws, as JSON for `tutti draw`\n"

@@ -16,23 +16,24 @@
 
 static const char *const help =
     "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
-    "Plays the schedules of all ranks against prices: a rank sends one message and takes one at a\n"
-    "time; a message takes alpha and beta for each MiB, combining gamma for each MiB.\n"
-    "Prints the time of each, the fastest first, beside a bound: the larger of alpha for each\n"
-    "doubling and of beta for the bytes that have to pass a rank, max(ceil(log2 P) alpha,\n"
-    "2 (P - 1) / P M beta) for an all-reduce. (Short vectors may beat the former: messages sent one\n"
-    "after the other are under way at once.)\n";
+    "Simulates (plays) the schedules of all ranks. A rank sends one message and receives one at a time; a message\n"
+    "takes alpha us, and beta us for each MiB; combining takes gamma us for each MiB.\n"
+    "Prints the time of each algorithm, the fastest first, beside a bound: the larger of alpha times the\n"
+    "doublings that reach all ranks and beta times the bytes that a rank has to send, which is for an all-reduce\n"
+    "max(ceil(log2 P) alpha, 2 (P - 1) / P M beta). (Short vectors may take less than the first of these, because\n"
+    "messages that are sent one after the other travel at the same time.)\n";
 static const char *const own_help =
-    "      --bytes B         of a share, in elements of 4: the whole vector of all-reduce, reduce\n"
-    "                        and broadcast, one rank's part of the others (default: 1M)\n"
-    "      --counts LIST     elements of 4 bytes of each rank's share, separated by commas: what an\n"
-    "                        all-gather or a reduce-scatter with counts takes (instead of --bytes)\n"
-    "      --alpha US        of a message; with one of these three all links are alike, and\n"
-    "      --beta US         a MiB sent          those not given are 0; with none of them the\n"
-    "      --gamma US        a MiB combined      topology tells, or it is a network of 10 Gbit/s\n"
-    "      --link GBITS,US   of links between nodes: Gbit/s, and the time of a short message (default: the\n"
-    "                        topology's, or 10,12)\n"
-    "      --block-bytes B   longer vectors go in segments of such blocks (default: never)\n"
+    "      --bytes B         the whole vector in all-reduce, reduce and broadcast, else one rank's share, in\n"
+    "                        elements of 4 bytes (default: 1M)\n"
+    "      --counts LIST     the number of elements of 4 bytes in each rank's share, separated by commas, for an\n"
+    "                        all-gather or a reduce-scatter with counts (instead of --bytes)\n"
+    "      --alpha US        for a message\n"
+    "      --beta US         for each MiB sent\n"
+    "      --gamma US        for each MiB combined. If one of these three is given, all links are the same, and\n"
+    "                        the others are 0; if none is given, the topology says them, or the network has 10 Gbit/s\n"
+    "      --link GBITS,US   links between nodes: Gbit/s, and the time of a short message (default: those of the\n"
+    "                        topology, or 10,12)\n"
+    "      --block-bytes B   longer vectors are cut into segments of such blocks (default: never)\n"
     "      --lanes L         segments under way at once (default: 1)\n"
     "  -h, --help            this text\n";
 

@@ -11,18 +11,18 @@
 
 static const char help_text[] =
     "usage: tutti status [PID | --all] [--json] [--watch]\n\n"
-    "Shows what running jobs are doing: for each communicator the call that each rank is in, since when, what the\n"
-    "main thread of its process does, and one sentence that says whether calls go on or, if they hang, which rank is\n"
-    "to blame. It reads memory that the processes share, so it works while they hang or are stopped, and does not\n"
-    "disturb them. It sees processes of this user on this host, and of ranks on other hosts what those of this host\n"
-    "have heard from them: run it there for the rest. Internal communicators, those of fusions and of layers\n"
-    "above the library, come last.\n\n"
+    "Shows what running jobs are doing. For each communicator it prints the call that each rank is in, since when,\n"
+    "and what the main thread of its process does. Then one sentence says whether calls go on or, if they hang,\n"
+    "which rank they wait for. It reads memory that the processes share, so it works while they hang or are stopped,\n"
+    "and does not disturb them. It sees processes of this user on this host. About ranks on other hosts it shows what\n"
+    "ranks of this host have heard: run it there for the rest. Internal communicators, those of fusions and of\n"
+    "layers above the library, come last.\n\n"
     "  PID      only the communicators of this process\n"
-    "  --all    those of all users; needs to be run as root\n"
-    "  --json   prints an array of JSON, with an object for each communicator\n"
+    "  --all    the communicators of all users; only root can do this\n"
+    "  --json   prints a JSON array with an object for each communicator\n"
     "  --watch  prints it again every second, until it is interrupted\n\n"
-    "The exit status is 0 if no communicator has failed or hangs on a rank, 1 if there is none or an error, and 3 if\n"
-    "one has failed, or its calls wait for a rank.\n";
+    "The exit status is 3 if a communicator has failed or its calls wait for a rank, 1 if there is no communicator or\n"
+    "an error, else 0.\n";
 
 struct request {
   pid_t pid; /* as tt_pages_find */

@@ -13,8 +13,8 @@
 
 static const char *const help =
     "usage: tutti draw [-o SVG] < DATA\n\n"
-    "Draws as SVG what `tutti schedule --data` and `tutti plan --data` print, a profile, or a trace that\n"
-    "TUTTI_TIMELINE had written. --svg and --plot of `tutti schedule`, `plan` and `profile show` do both.\n"
+    "Draws as SVG the output of `tutti schedule --data` and `tutti plan --data`, a profile, or a trace of\n"
+    "TUTTI_TIMELINE. `tutti schedule --svg`, `plan --svg` and `profile show --plot` do both steps at once.\n"
     "A picture has colours for light and dark pages.\n"
     "  -o, --output SVG      the picture (default: standard output)\n"
     "  -h, --help            this text\n";

@@ -8,13 +8,13 @@
 
 static const char *const help =
     "usage: tutti timeline merge [-o TRACE] FILE...\n\n"
-    "Merges the traces of the ranks of one host, which TUTTI_TIMELINE had written, into one for Perfetto\n"
-    "(ui.perfetto.dev) and chrome://tracing, with arrows between ranks: of a collective, from the rank that\n"
-    "began last to each rank that waited for it; of a message, from its sender to its receiver. `tutti draw`\n"
-    "draws it. Needs python3.\n"
+    "Merges the traces of the ranks of one host, which TUTTI_TIMELINE made them write, into one for Perfetto\n"
+    "(ui.perfetto.dev) and chrome://tracing. For a collective it has arrows from the rank that began last to each\n"
+    "rank that waited for it; for a message an arrow from its sender to its receiver. `tutti draw` draws it.\n"
+    "Needs python3.\n"
     "  -o, --output TRACE    the merged trace (default: standard output)\n"
     "  -h, --help            this text\n\n"
-    "`tutti run` does it by itself. An example for another launcher:\n"
+    "`tutti run` merges the traces by itself. With another launcher, for example:\n"
     "  TUTTI_TIMELINE=step.json mpirun -n 4 ./program; tutti timeline merge step.*.json > all.json\n";
 
 int command_timeline(int argc, char **argv)

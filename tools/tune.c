@@ -56,23 +56,23 @@ struct screen {
 
 static const char *const help =
     "usage: tutti tune [-o FILE] [OPTION...]\n\n"
-    "Measures links, reduce kernels and algorithms, and writes the results as a profile, a\n"
-    "text file. Communicators use it if TUTTI_PROFILE names it. By itself it measures this\n"
-    "host, in worlds of 2, 3, 4, 6, 8 ranks and more where there are more cores, over each transport.\n"
-    "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
+    "Measures links, reduce kernels and algorithms, and writes the results to a text file, the profile.\n"
+    "Communicators use it if TUTTI_PROFILE names it. Without a launcher it measures this host, with jobs of\n"
+    "2, 3, 4, 6, 8 ranks (more if there are more cores), over each transport. As the program of a job it\n"
+    "measures the hosts of this job: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
-    "  -n, --ranks N          worlds of up to N ranks, 1024 at most (default: the cores, at least 8)\n"
-    "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
-    "      --transports LIST  over these (default: all of one host; a job: its own)\n"
-    "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
-    "                         all that are up on all hosts (default: the one in use)\n"
-    "      --from-cache       measure nothing: the built-in profile, with the corrections of links that the cache of\n"
-    "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN); replaces a\n"
-    "                         file only if -o names it\n"
+    "  -n, --ranks N          jobs of up to N ranks, 1024 at most (default: the cores, at least 8)\n"
+    "      --seconds S        about how long all of it may take (default: 40; in a job: 20)\n"
+    "      --transports LIST  measure these (default: all of one host; in a job: those of the job)\n"
+    "      --interfaces LIST  in a job: measure links between hosts over each of these, such as eth0,eth1; all:\n"
+    "                         over each one that is up on all hosts (default: the one in use)\n"
+    "      --from-cache       measure nothing: write the built-in profile with the corrections of links that the\n"
+    "                         cache of this host keeps, and the algorithms that jobs have learnt (TUTTI_LEARN);\n"
+    "                         replaces a file only if -o names it\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
     "  -h, --help             this text\n\n"
-    "If the machine was busy before it was measured, do not choose by the profile: `tune` says so, and its\n"
-    "exit status is 3 (as the program of a job it is 0).\n";
+    "If the machine was busy before the measurement, do not use the profile: `tune` says so, and its exit\n"
+    "status is 3 (as the program of a job it is 0).\n";
 
 /* ---- options ---- */
 
