@@ -128,8 +128,8 @@ typedef struct {
                              type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
                              It applies to all-reduce, reduce and reduce-scatter. The same on all ranks */
   int unused2;            /* ignored, likewise */
-  int learn;              /* algorithms: 0: by predictions; 1: in calls that are repeated by their times (default); 2:
-                             as earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
+  int learn;              /* algorithms: 0: by predictions; 1: for repeated calls also by their times (default); 2: as
+                             earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
   int unused3;            /* ignored, likewise */
   int init_timeout_ms;    /* start-up waits this long, for the name of rank 0's host and all ranks; so does the process
                              that made the id if rank 0 is there; at least 1; default 300,000 (TUTTI_INIT_TIMEOUT_MS) */
@@ -142,10 +142,10 @@ typedef struct {
 } tuttiConfig_t;
 
 /* With fault_level 1 a collective ends alike on all ranks that survive it: tuttiSuccess and the whole result on all, or
- * tuttiRemoteError on all. Each loss makes one fail; the sentence names a lost rank, results are undefined (in place
- * also the contribution), and comm has the ranks that are left from then on (tuttiCommCount, tuttiCommUserRank). Lost
- * are ranks that died, were stopped for TUTTI_FROZEN_MS, late beyond TUTTI_TIMEOUT_MS, cut off or left, by first number
- * in tuttiCommGetFailed; one that lives gets tuttiRemoteError for good. Other errors end comm, at the same call on all
+ * tuttiRemoteError on all. A loss makes one collective fail: the sentence names a lost rank, results are undefined (in
+ * place also the contribution), and comm has the other ranks then (tuttiCommCount, tuttiCommUserRank). A rank is lost
+ * if it died, left, was cut off, stopped for TUTTI_FROZEN_MS or later than TUTTI_TIMEOUT_MS; tuttiCommGetFailed has its
+ * first number. A lost rank that lives gets tuttiRemoteError. Other errors end comm, at the same call on all
  * (tuttiCommGetAsyncError). Level 3: process p of nranks is a replica of rank p / 3 (TUTTI_REPLICAS), all replicas of a
  * rank make the same calls, and no death changes a result while most live. Both levels take 256 processes at most, and
  * refuse (tuttiInvalidUsage) all but collectives without stream and group: docs/failures.md. */
