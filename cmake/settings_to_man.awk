@@ -28,10 +28,10 @@ BEGIN {
   print ".TH tutti-settings 7 \"\" \"" version "\" \"Tutti manual\"\n.nh" > out
   print ".SH NAME\ntutti\\-settings \\- environment variables that Tutti reads" > out
   print ".SH DESCRIPTION" > out
-  print "The environment overrides the program. A value out of range is an error, an unknown" > out
-  print "TUTTI_ name is warned about. Values and where they come from are printed by\n.BR \"tutti info\" ." > out
+  print "The environment overrides the program. A value out of range is an error; an unknown" > out
+  print "TUTTI_ name gives a warning.\n.B tutti info\nprints the values, and where they come from." > out
   print "Numbers of bytes may be written as 64K, 1.5M or 1e6; K, M and G are powers of 1,024." > out
-  print "Settings marked \"on all ranks\" decide what goes on the wire and must be equal on all ranks." > out
+  print "Settings that are marked \"on all ranks\" must have the same value on all ranks." > out
 }
 
 # A group of settings.
