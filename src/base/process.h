@@ -35,7 +35,7 @@ struct tt_process {
   _Atomic long alloc_countdown;
   void *_Atomic timeline;         /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */
   void *service;                  /* net: the service thread and its listeners */
-  void *progress;                 /* comm: the progress thread of streams */
+  void *progress;                 /* comm: the progress threads of streams */
   void *meetings;                 /* comm: of ranks of one communicator on one GPU; guarded by `mutex` */
   void *metrics;                  /* comm: counts for Prometheus (TUTTI_METRICS), kept to the end; NULL: none */
   void *launch;                   /* bootstrap: answer of the launcher */

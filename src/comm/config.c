@@ -116,7 +116,7 @@ tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *
   if (facts->settings.cuda_on_error) result = tt_slots_set_trap(comm->parts.slots);
   if (result == tuttiSuccess) result = tt_slots_make_own(&comm->parts.own, comm->parts.slots);
   if (result != tuttiSuccess) return result;
-  result = tt_progress_hold();
+  result = tt_progress_hold(comm);
   comm->life.holds_progress = result == tuttiSuccess;
   return result;
 }

@@ -104,8 +104,8 @@ static void comm_free(struct tuttiComm *comm)
   tt_free(comm->parts.rank_infos);
   tt_wipe(&comm->parts.credentials, sizeof comm->parts.credentials);
   tt_wipe(comm->parts.secret, sizeof comm->parts.secret);
-  if (comm->life.holds_progress) tt_progress_release();
-  if (atomic_load(&comm->messages.has_progress)) tt_progress_release();
+  if (comm->life.holds_progress) tt_progress_release(comm);
+  if (atomic_load(&comm->messages.has_progress)) tt_progress_release(comm);
   shell_leave(comm);
 }
 

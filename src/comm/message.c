@@ -47,9 +47,9 @@ static tuttiResult_t post(struct tuttiComm *comm, struct tuttiMessage *handle)
 static tuttiResult_t progress_ensure(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->messages.has_progress)) return tuttiSuccess;
-  tuttiResult_t result = tt_progress_hold();
+  tuttiResult_t result = tt_progress_hold(comm);
   if (result != tuttiSuccess) return result;
-  if (atomic_exchange(&comm->messages.has_progress, 1)) tt_progress_release(); /* another thread has done so, too */
+  if (atomic_exchange(&comm->messages.has_progress, 1)) tt_progress_release(comm); /* another thread has done so, too */
   return result;
 }
 

@@ -209,7 +209,8 @@ struct tt_comm_calls {
   uint8_t barrier;        /* the byte that barriers combine */
   struct tt_codes codes;
   uint32_t ncoded;        /* coded reductions so far that were not numbered by their callers */
-  struct tt_op *captured; /* operations in graphs; guarded by tt_process.mutex */
+  struct tt_op *captured, *last_captured; /* operations in graphs; guarded by tt_process.mutex, as the next one */
+  struct tt_op *replayed; /* that of the last replay, behind which the next one mostly stands; NULL: none */
   struct tt_redop *redops;
   int nredops;            /* entries of redops, used or not */
   struct tt_registration *registrations; /* memory.c; the owner's */
@@ -543,9 +544,10 @@ struct tuttiStream {
 
 #define TT_STREAM_MAGIC 0x53747265u
 
-/* The progress thread exists while it is held. */
-tuttiResult_t tt_progress_hold(void);
-void tt_progress_release(void);
+/* The progress thread that serves the communicator, its GPU's or the one for all without a GPU, exists while it is
+ * held. */
+tuttiResult_t tt_progress_hold(const struct tuttiComm *comm);
+void tt_progress_release(const struct tuttiComm *comm);
 /* Tells the progress thread that the communicator has work (queued operations, or its creation). The caller holds
  * tt_process.mutex. */
 void tt_progress_add_locked(struct tuttiComm *comm);

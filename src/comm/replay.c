@@ -11,9 +11,26 @@ void tt_captured_add_locked(struct tt_op *op)
   struct tuttiComm *comm = op->comm;
   op->is_abandoned = 1;
   if (!comm->calls.captured) atomic_fetch_add(&comm->queue.queued, 1); /* from now on all calls go through the queue */
-  op->next_captured = comm->calls.captured;
-  comm->calls.captured = op;
+  op->next_captured = NULL;
+  if (comm->calls.captured) comm->calls.last_captured->next_captured = op;
+  else comm->calls.captured = op;
+  comm->calls.last_captured = op;
   tt_progress_add_locked(comm);
+}
+
+static struct tt_op *search(struct tt_op *from, const struct tt_op *end, uint32_t number)
+{
+  while (from != end && (from->trigger.first != number || !from->trigger.npieces)) from = from->next_captured;
+  return from == end ? NULL : from;
+}
+
+/* A graph replays its operations one after the other, as they were captured. */
+static struct tt_op *find_locked(struct tuttiComm *comm, uint32_t number)
+{
+  struct tt_op *from = comm->calls.replayed, *op = search(from, NULL, number);
+  if (!op) op = search(comm->calls.captured, from, number);
+  if (op) comm->calls.replayed = op;
+  return op;
 }
 
 struct tt_op *tt_replayed_locked(struct tuttiComm *comm, struct tt_op *first)
@@ -24,10 +41,9 @@ struct tt_op *tt_replayed_locked(struct tuttiComm *comm, struct tt_op *first)
     return first; /* its words are for those who release the GPU */
   }
   uint32_t number = tt_turn_look(slots->turn_ready, slots->turn_done);
-  if (!number || number == TT_TURN_TAKEN) return first;
-  struct tt_op *op = comm->calls.captured;
-  while (op && (op->trigger.first != number || !op->trigger.npieces)) op = op->next_captured;
-  if (!op || op->is_queued || atomic_load(slots->turn_done) != TT_TURN_NEXT) return first; /* it is done already */
+  if (!number || number == TT_TURN_TAKEN || atomic_load(slots->turn_done) != TT_TURN_NEXT) return first;
+  struct tt_op *op = find_locked(comm, number);
+  if (!op || op->is_queued) return first; /* a later piece of the one under way */
   op->started = op->is_begun = 0;
   op->since_ns = 0;
   op->next_of_comm = first;

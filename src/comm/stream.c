@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host streams, and the one progress thread that carries their operations out. */
+/* Host streams, and the progress threads that carry their operations and those of CUDA streams out: one for each GPU
+ * whose communicators the process has, and one for all other communicators. */
 #include "comm/private.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct progress {
+  void *next; /* in tt_process.progress */
+  int gpu;    /* whose communicators it serves; NO_GPU: those of none */
   pthread_t thread;
   pthread_cond_t wake; /* with tt_process.mutex */
   int holds, stopping, running;
   struct tuttiComm *first, *last; /* communicators with work */
   int ncomms;
 };
+
+#define NO_GPU (-1)
+
+static int gpu_of(const struct tuttiComm *comm)
+{
+  return comm->parts.slots ? comm->facts.device : NO_GPU;
+}
+
+/* The link that points to it, or to NULL: it is not held. */
+static void **find_locked(int gpu)
+{
+  void **at = &tt_process.progress;
+  for (struct progress *progress = *at; progress && progress->gpu != gpu; progress = *at) at = &progress->next;
+  return at;
+}
 
 static void append_locked(struct progress *progress, struct tuttiComm *comm)
 {
@@ -92,43 +110,48 @@ static void *progress_main(void *context)
   return NULL;
 }
 
-tuttiResult_t tt_progress_hold(void)
+/* Returns NULL if there cannot be one. */
+static struct progress *start_locked(int gpu, tuttiResult_t *result)
+{
+  struct progress *progress = tt_alloc(1, sizeof *progress);
+  if (!progress) {
+    *result = tt_fail(tuttiSystemError, "out of memory for the progress thread");
+    return NULL;
+  }
+  progress->gpu = gpu;
+  pthread_cond_init(&progress->wake, NULL);
+  int error = tt_thread_start(&progress->thread, "tutti-progress", progress_main, progress);
+  if (!error) return progress;
+  tt_free(progress);
+  *result = tt_fail(tuttiSystemError, "no thread for streams: %s; raise the limit of processes (ulimit -u)",
+                    strerror(error));
+  return NULL;
+}
+
+static tuttiResult_t hold(int gpu)
 {
   tuttiResult_t result = tuttiSuccess;
   pthread_mutex_lock(&tt_process.mutex);
-  struct progress *progress = tt_process.progress;
-  if (!progress) {
-    progress = tt_alloc(1, sizeof *progress);
-    if (progress) {
-      pthread_cond_init(&progress->wake, NULL);
-      int error = tt_thread_start(&progress->thread, "tutti-progress", progress_main, progress);
-      if (error) {
-        tt_free(progress);
-        progress = NULL;
-        result = tt_fail(tuttiSystemError, "no thread for streams: %s; raise the limit of processes (ulimit -u)",
-                         strerror(error));
-      }
-    } else {
-      result = tt_fail(tuttiSystemError, "out of memory for the progress thread");
-    }
-    tt_process.progress = progress;
-  }
+  void **at = find_locked(gpu);
+  struct progress *progress = *at ? *at : start_locked(gpu, &result);
+  *at = progress;
   if (progress) progress->holds++;
   pthread_mutex_unlock(&tt_process.mutex);
   return result;
 }
 
-void tt_progress_release(void)
+static void release(int gpu)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  struct progress *progress = tt_process.progress;
+  void **at = find_locked(gpu);
+  struct progress *progress = *at;
   int last = progress && --progress->holds == 0;
   if (last) {
     for (struct tuttiComm *comm = progress->first; comm; comm = comm->queue.next_busy) comm->queue.busy = 0;
     progress->first = progress->last = NULL; /* nothing is left to do for those that stand here */
     progress->ncomms = 0;
     progress->stopping = 1;
-    tt_process.progress = NULL;
+    *at = progress->next;
     pthread_cond_signal(&progress->wake);
   }
   pthread_mutex_unlock(&tt_process.mutex);
@@ -138,9 +161,19 @@ void tt_progress_release(void)
   tt_free(progress);
 }
 
+tuttiResult_t tt_progress_hold(const struct tuttiComm *comm)
+{
+  return hold(gpu_of(comm));
+}
+
+void tt_progress_release(const struct tuttiComm *comm)
+{
+  release(gpu_of(comm));
+}
+
 void tt_progress_add_locked(struct tuttiComm *comm)
 {
-  struct progress *progress = tt_process.progress;
+  struct progress *progress = *find_locked(gpu_of(comm));
   if (comm->queue.busy || !progress) return;
   comm->queue.busy = 1;
   append_locked(progress, comm);
@@ -151,7 +184,7 @@ void tt_progress_add_locked(struct tuttiComm *comm)
 void tt_progress_remove(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  struct progress *progress = tt_process.progress;
+  struct progress *progress = *find_locked(gpu_of(comm));
   if (progress && comm->queue.busy) {
     struct tuttiComm *old = progress->first, *next;
     progress->first = progress->last = NULL;
@@ -167,7 +200,7 @@ void tt_progress_remove(struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_create_later(struct tuttiComm *comm)
 {
-  tuttiResult_t result = comm->life.holds_progress ? tuttiSuccess : tt_progress_hold();
+  tuttiResult_t result = comm->life.holds_progress ? tuttiSuccess : tt_progress_hold(comm);
   if (result != tuttiSuccess) return result;
   comm->life.holds_progress = 1;
   pthread_mutex_lock(&tt_process.mutex);
@@ -182,7 +215,7 @@ tuttiResult_t tt_stream_create(struct tuttiStream **out)
 {
   struct tuttiStream *stream = tt_alloc(1, sizeof *stream);
   if (!stream) return tt_fail(tuttiSystemError, "out of memory for a stream");
-  tuttiResult_t result = tt_progress_hold();
+  tuttiResult_t result = hold(NO_GPU);
   if (result != tuttiSuccess) {
     tt_free(stream);
     return result;
@@ -229,7 +262,7 @@ tuttiResult_t tt_stream_destroy(struct tuttiStream *stream)
   tuttiResult_t result = is_cuda ? tuttiSuccess : tt_stream_synchronize(stream);
   stream->magic = 0;
   tt_free(stream);
-  if (!is_cuda) tt_progress_release();
+  if (!is_cuda) release(NO_GPU);
   return result;
 }
 
