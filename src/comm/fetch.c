@@ -249,6 +249,13 @@ static tuttiResult_t copy_out(const struct copy *copy)
   return result;
 }
 
+/* After a failure: copies that are under way touch memory of the caller until they are over. */
+static void rest_await(const struct copy *copy)
+{
+  uint64_t until_ns = tt_now_ns() + LEFT_NS;
+  while (ahead(copy->own->over, copy->first + copy->n - 1) < 0 && tt_now_ns() < until_ns) sched_yield();
+}
+
 tuttiResult_t tt_comm_copy(struct tuttiComm *comm, void *dst, const void *src, size_t bytes)
 {
   tuttiResult_t result = own_check(comm);
@@ -264,5 +271,7 @@ tuttiResult_t tt_comm_copy(struct tuttiComm *comm, void *dst, const void *src, s
   tuttiResult_t ended = tt_slots_end(own, copy.first + copy.n - 1);
   tt_slots_leave(own);
   if (result == tuttiSuccess) result = ended;
-  return result == tuttiSuccess ? await(&copy, own->over, copy.first + copy.n - 1) : result;
+  if (result == tuttiSuccess) result = await(&copy, own->over, copy.first + copy.n - 1);
+  if (result != tuttiSuccess && ended == tuttiSuccess) rest_await(&copy);
+  return result;
 }

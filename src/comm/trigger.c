@@ -405,33 +405,54 @@ static struct tt_op *round_take(struct tt_op *first)
   return round;
 }
 
+/* One stream waits for another one. */
+static tuttiResult_t stream_join(struct tt_slots *slots, void *stream, void *other)
+{
+  tuttiResult_t result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  result = tt_slots_join(slots, stream, other);
+  tt_slots_leave(slots);
+  return result;
+}
+
+/* A communicator has failed in this very call: no more of its operations are enqueued. Those of others are, as nobody
+ * else would end them. */
+static void comm_drop(struct tt_op *first, const struct tuttiComm *comm)
+{
+  for (struct tt_op *op = first; op; op = op->next_of_group)
+    if (op->comm == comm) op->is_enqueued = 1;
+}
+
 /* A group's operations of one communicator go to the stream of the first of them. It waits for the streams of the
  * others, and they for it. */
-static tuttiResult_t streams_join(struct tt_op *first, int is_end)
+static void streams_join(struct tt_op *first, int is_end, tuttiResult_t *result)
 {
-  tuttiResult_t result = tuttiSuccess;
-  for (struct tt_op *op = first; op && result == tuttiSuccess; op = op->next_of_group) {
+  for (struct tt_op *op = first; op; op = op->next_of_group) {
     struct tt_op *main = first;
-    if (!op->is_triggered) continue;
+    if (!op->is_triggered || (!is_end && op->is_enqueued)) continue;
     while (!main->is_triggered || main->comm != op->comm) main = main->next_of_group;
     if (main->own_cuda == op->own_cuda) continue;
     op->cuda = main->own_cuda;
-    struct tt_slots *slots = op->slots;
-    result = tt_slots_enter(slots);
-    if (result != tuttiSuccess) return tt_comm_give_up(op->comm, result, 0);
-    result = tt_slots_join(slots, is_end ? op->own_cuda : main->own_cuda, is_end ? main->own_cuda : op->own_cuda);
-    tt_slots_leave(slots);
-    if (result != tuttiSuccess) result = tt_comm_give_up(op->comm, result, 0);
+    tuttiResult_t its = is_end ? stream_join(op->slots, op->own_cuda, main->own_cuda)
+                               : stream_join(op->slots, main->own_cuda, op->own_cuda);
+    if (its == tuttiSuccess) continue;
+    its = tt_comm_give_up(op->comm, its, 0);
+    comm_drop(first, op->comm);
+    if (*result == tuttiSuccess) *result = its;
   }
-  return result;
 }
 
 tuttiResult_t tt_triggers_enqueue(struct tt_op *first)
 {
-  tuttiResult_t result = first->next_of_group ? streams_join(first, 0) : tuttiSuccess;
-  for (struct tt_op *round = round_take(first); round && result == tuttiSuccess; round = round_take(first))
-    result = round_enqueue(round);
-  if (result == tuttiSuccess && first->next_of_group) result = streams_join(first, 1);
+  tuttiResult_t result = tuttiSuccess;
+  if (first->next_of_group) streams_join(first, 0, &result);
+  for (struct tt_op *round = round_take(first); round; round = round_take(first)) {
+    tuttiResult_t its = round_enqueue(round);
+    if (its == tuttiSuccess) continue;
+    for (const struct tt_op *op = round; op; op = op->next_of_round) comm_drop(first, op->comm);
+    if (result == tuttiSuccess) result = its;
+  }
+  if (first->next_of_group) streams_join(first, 1, &result);
   return result;
 }
 

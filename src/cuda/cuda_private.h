@@ -14,8 +14,10 @@ enum cuda_words { CUDA_WORDS_NOT_TRIED, CUDA_WORDS_MEET, CUDA_WORDS_FAIL };
 struct cuda {
   struct cuda_driver driver;
   void *_Atomic primary[CUDA_GPUS]; /* contexts that were retained, by ordinal */
-  struct held *retired;             /* stream.c; guarded by tt_process.cuda_mutex, as the next two */
-  _Atomic int words;                /* enum cuda_words; read without the mutex */
+  struct held *retired;             /* stream.c; guarded by tt_process.cuda_mutex */
+  pthread_mutex_t making;           /* held while slots are made, for which the driver may wait for parked streams;
+                                       taken before cuda_mutex, and by nobody who may have to release streams */
+  _Atomic int words;                /* enum cuda_words; changed under `making`, as the next one */
   char words_why[128];              /* why they fail */
 };
 
@@ -39,7 +41,7 @@ struct cuda_probe {
 };
 
 /* Sets cuda->words, unless it is set or cannot be told. 0: they fail, and a stream may wait for ever. The context is
- * current, and the mutex is held. */
+ * current, and `making` is held. */
 int tt_cuda_words_probe(const struct cuda_probe *probe);
 
 /* ---- trap.c; the context is current ---- */

@@ -25,6 +25,7 @@ static tuttiResult_t cuda_make(struct cuda **out, int asked)
     tt_free(cuda);
     return result;
   }
+  pthread_mutex_init(&cuda->making, NULL);
   *out = cuda;
   return tuttiSuccess;
 }
@@ -40,6 +41,7 @@ static void cuda_free(struct cuda *cuda)
   for (int ordinal = 0; ordinal < CUDA_GPUS; ordinal++)
     if (atomic_load(&cuda->primary[ordinal])) cuda->driver.primary_release(ordinal);
   tt_cuda_driver_close(&cuda->driver);
+  pthread_mutex_destroy(&cuda->making);
   tt_free(cuda);
 }
 

@@ -41,12 +41,12 @@ void *tt_cuda_primary(struct cuda *cuda, int ordinal)
   if (ordinal < 0 || ordinal >= CUDA_GPUS) return NULL;
   void *context = atomic_load_explicit(&cuda->primary[ordinal], memory_order_acquire);
   if (context) return context;
-  pthread_mutex_lock(&tt_process.cuda_mutex);
+  pthread_mutex_lock(&cuda->making);
   context = atomic_load(&cuda->primary[ordinal]);
   int code = context ? CU_SUCCESS : cuda->driver.primary_retain(&context, ordinal);
   if (code == CU_SUCCESS) atomic_store_explicit(&cuda->primary[ordinal], context, memory_order_release);
   else tt_cuda_fail(&cuda->driver, "cuDevicePrimaryCtxRetain", ordinal, code);
-  pthread_mutex_unlock(&tt_process.cuda_mutex);
+  pthread_mutex_unlock(&cuda->making);
   return context;
 }
 

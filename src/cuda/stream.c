@@ -104,17 +104,43 @@ static void held_reset(struct held *held, size_t bytes)
   held->next = NULL;
 }
 
-/* Takes retired slots of the context, which is current, if its GPU has finished with them. The mutex is held. */
+/* A stream may still wait in the context, so that whatever is freed there would wait for it. The context is current. A
+ * call without a stream that has failed left copies on its own stream, unmarked. */
+static int is_waited_for(struct held *held)
+{
+  if (held->is_open && held->slots.stream) tt_slots_mark(&held->slots, held->slots.stream, 0);
+  return held->is_open || held->cuda->driver.event_query(held->event) != CU_SUCCESS;
+}
+
+static void retired_add(struct cuda *cuda, struct held *first)
+{
+  pthread_mutex_lock(&tt_process.cuda_mutex);
+  while (first) {
+    struct held *next = first->next;
+    first->next = cuda->retired;
+    cuda->retired = first;
+    first = next;
+  }
+  pthread_mutex_unlock(&tt_process.cuda_mutex);
+}
+
+/* Takes retired slots of the context, which is current, if its GPU has finished with them. `making` is held. */
 static struct held *retired_take(struct cuda *cuda, const void *context, size_t len, int is_own)
 {
-  for (struct held **at = &cuda->retired; *at; at = &(*at)->next) {
+  pthread_mutex_lock(&tt_process.cuda_mutex);
+  struct held *all = cuda->retired, *taken = NULL;
+  cuda->retired = NULL;
+  pthread_mutex_unlock(&tt_process.cuda_mutex);
+  for (struct held **at = &all; *at; at = &(*at)->next) {
     struct held *held = *at;
     int is_like = held->context == context && held->len == len && !held->slots.stream == !is_own;
-    if (!is_like || held->is_parked || cuda->driver.event_query(held->event) != CU_SUCCESS) continue;
+    if (!is_like || held->is_parked || is_waited_for(held)) continue;
+    taken = held;
     *at = held->next;
-    return held;
+    break;
   }
-  return NULL;
+  retired_add(cuda, all);
+  return taken;
 }
 
 static tuttiResult_t made_inside(struct held **out, struct cuda *cuda, void *context, size_t bytes, int is_own)
@@ -157,9 +183,9 @@ static tuttiResult_t made(struct tt_slots **slots, void *context, size_t bytes, 
   void *popped;
   int code = cuda->driver.context_push(context);
   if (code != CU_SUCCESS) return tt_cuda_fail(&cuda->driver, "cuCtxPushCurrent", -1, code);
-  pthread_mutex_lock(&tt_process.cuda_mutex);
+  pthread_mutex_lock(&cuda->making);
   tuttiResult_t result = made_inside(&held, cuda, context, bytes, is_own);
-  pthread_mutex_unlock(&tt_process.cuda_mutex);
+  pthread_mutex_unlock(&cuda->making);
   cuda->driver.context_pop(&popped);
   if (held) *slots = &held->slots;
   return result;
@@ -180,42 +206,25 @@ tuttiResult_t tt_slots_make_own(struct tt_slots **own, const struct tt_slots *be
   return made(own, held_of(beside)->context, beside->bytes, 1);
 }
 
-#define QUIET_NS 100000000u /* what a call without a stream has left after a failure of the driver is over by then */
-
-static void own_end(struct held *held)
-{
-  uint64_t until_ns = tt_now_ns() + QUIET_NS;
-  if (held->cuda->driver.context_push(held->context) != CU_SUCCESS) return; /* it is gone, or has failed for good */
-  if (held->is_open) tt_slots_mark(&held->slots, held->slots.stream, 0);
-  while (held->cuda->driver.event_query(held->event) == CU_NOT_READY && tt_now_ns() < until_ns) sched_yield();
-  tt_slots_leave(&held->slots);
-}
-
 void tt_slots_retire(struct tt_slots *slots)
 {
   if (!slots) return;
   struct held *held = held_of(slots);
-  if (slots->stream) own_end(held);
-  pthread_mutex_lock(&tt_process.cuda_mutex);
-  held->is_parked = held->is_open || atomic_load(&slots->newest_turn) != 0;
-  held->next = held->cuda->retired;
-  held->cuda->retired = held;
-  pthread_mutex_unlock(&tt_process.cuda_mutex);
+  held->is_parked = !slots->stream && (held->is_open || atomic_load(&slots->newest_turn) != 0);
+  held->next = NULL;
+  retired_add(held->cuda, held);
 }
 
-/* A stream may still wait in the context, so that whatever is freed there would wait for it. The context is current. */
-static int is_waited_for(const struct held *held)
-{
-  return held->is_open || held->cuda->driver.event_query(held->event) != CU_SUCCESS;
-}
+#define QUIET_NS 100000000u /* what a call without a stream has left after a failure of the driver is over by then */
 
 static int any_is_waited_for(struct cuda *cuda)
 {
+  uint64_t until_ns = tt_now_ns() + QUIET_NS;
   int any = 0;
   for (struct held *held = cuda->retired; held && !any; held = held->next) {
     void *popped;
-    if (cuda->driver.context_push(held->context) != CU_SUCCESS) continue;
-    any = is_waited_for(held);
+    if (cuda->driver.context_push(held->context) != CU_SUCCESS) continue; /* it is gone, or has failed for good */
+    while ((any = is_waited_for(held)) && held->slots.stream && tt_now_ns() < until_ns) sched_yield();
     cuda->driver.context_pop(&popped);
   }
   return any;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CUDA streams: functions that enqueue, and the words in which GPU and host meet. README.md has the rules. All
- * functions but tt_slots_release call the driver: they are for the caller of a public function, never for a thread of
- * Tutti. */
+ * functions but tt_slots_retire, tt_slots_release and tt_slots_trap call the driver: they are for the caller of a
+ * public function, never for a thread of Tutti. */
 #ifndef TT_CUDA_STREAM_H
 #define TT_CUDA_STREAM_H
 
@@ -41,7 +41,8 @@ tuttiResult_t tt_slots_make_own(struct tt_slots **own, const struct tt_slots *be
 tuttiResult_t tt_slots_set_trap(struct tt_slots *slots);
 
 /* The communicator has ended. The GPU may still use the slots, so they are kept for a later communicator; what no GPU
- * uses any more is freed with the last communicator of the process. Before tt_cuda_leave. NULL is allowed. */
+ * uses any more is freed with the last communicator of the process. It calls no driver, which another thread may keep
+ * until a further communicator is aborted. Before tt_cuda_leave. NULL is allowed. */
 void tt_slots_retire(struct tt_slots *slots);
 
 /* Releases all that waits for `done`, now and in future: a store, no more. Any thread. */
