@@ -208,9 +208,10 @@
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, if comm belongs to a CUDA context (tuttiStreamFromCuda). A
  * push of a tensor of a GPU returns once that is copied to host memory, as much as all tensors have, which is kept for
  * the next steps; the wait that finds the sum there copies it back. So only waits end a step: tuttiFusionDestroy does
- * not. Streams are those of tuttiStreamCreate, for host memory; those of tuttiStreamFromCuda are refused: kernels that
- * write to a sendbuff must have ended (cudaStreamSynchronize) before its push, and kernels that read or overwrite the
- * buffers are begun after the wait.
+ * not. For these copies a fusion holds 4 MiB of pinned memory (two of TUTTI_CUDA_SLOT_BYTES), whether tensors are on a
+ * GPU or not, since a push pins nothing. Streams are those of tuttiStreamCreate, for host memory; those of
+ * tuttiStreamFromCuda are refused: kernels that write to a sendbuff must have ended (cudaStreamSynchronize) before its
+ * push, and kernels that read or overwrite the buffers are begun after the wait.
  *
  * Threads. tuttiFusionPush, tuttiFusionQuery and tuttiFusionWait may be called by any threads at the same time, and
  * tuttiFusionAbort at any time; the other functions by one thread at a time, while no thread pushes or waits.

@@ -34,6 +34,7 @@ static struct fake_cuda_counts count(void)
       .breaches = count_breaches(),
       .memory = count_alive("memory"),
       .pinned = count_alive("pinned"),
+      .registered = (long)memory_registered(),
       .streams = count_alive("streams"),
       .events = count_alive("events"),
       .modules = count_alive("modules"),

@@ -139,6 +139,7 @@ int memory_end(const void *at, int is_host);
 
 /* A copy of the region that has the byte; 0 if there is none. */
 int memory_find(const void *pointer, struct region *region);
+size_t memory_registered(void); /* bytes of the program's own memory that are pinned */
 
 /* Where the double reaches len bytes; NULL if no GPU may. */
 void *reach(const void *pointer, size_t len);

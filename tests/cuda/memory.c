@@ -117,6 +117,16 @@ void *reach(const void *pointer, size_t len)
   return offset + len <= region.len ? region.inner + offset : NULL;
 }
 
+size_t memory_registered(void)
+{
+  size_t bytes = 0;
+  pthread_mutex_lock(&regions.mutex);
+  for (int r = 0; r < regions.count; r++)
+    if (regions.list[r].kind == IS_REGISTERED) bytes += regions.list[r].len;
+  pthread_mutex_unlock(&regions.mutex);
+  return bytes;
+}
+
 void memory_forget(void)
 {
   pthread_mutex_lock(&regions.mutex);

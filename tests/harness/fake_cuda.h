@@ -17,6 +17,7 @@ struct fake_cuda_counts {
   long overtaken; /* work that was done before older work of another channel */
   long breaches;
   long memory, pinned, streams, events, modules, retained; /* alive */
+  long registered; /* bytes of the program's own memory that are pinned */
   long pending;   /* work not done yet */
   long contexts;  /* pushed and not popped, on the calling thread */
 };

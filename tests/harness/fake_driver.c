@@ -31,13 +31,14 @@ int fake_driver_begin(void)
 int fake_driver_is_clean(void)
 {
   struct fake_cuda_counts n = fake_driver_load()->count();
-  if (!n.breaches && !n.memory && !n.pinned && !n.streams && !n.events && !n.modules && !n.retained && !n.pending &&
-      !n.contexts)
+  if (!n.breaches && !n.memory && !n.pinned && !n.registered && !n.streams && !n.events && !n.modules && !n.retained &&
+      !n.pending && !n.contexts)
     return 1;
   fprintf(stderr,
-          "left behind: %ld breaches, %ld pieces of memory, %ld pinned, %ld streams, %ld events, %ld modules, %ld "
-          "contexts retained, %ld pieces of work, %ld contexts pushed\n",
-          n.breaches, n.memory, n.pinned, n.streams, n.events, n.modules, n.retained, n.pending, n.contexts);
+          "left behind: %ld breaches, %ld pieces of memory, %ld pinned, %ld bytes registered, %ld streams, %ld events, "
+          "%ld modules, %ld contexts retained, %ld pieces of work, %ld contexts pushed\n",
+          n.breaches, n.memory, n.pinned, n.registered, n.streams, n.events, n.modules, n.retained, n.pending,
+          n.contexts);
   return 0;
 }
 

@@ -12,8 +12,8 @@ const struct fake_cuda *fake_driver_load(void);
 /* Loads it, and joins as a communicator does; 0 if that fails. */
 int fake_driver_begin(void);
 
-/* Leaves. 1 if nothing was left behind: no memory, pinned memory, streams, events, modules, contexts or work, and
- * there was no breach; else tells what. */
+/* Leaves. 1 if nothing was left behind: no memory, pinned or registered memory, streams, events, modules, contexts
+ * or work, and there was no breach; else tells what. */
 int fake_driver_end(void);
 
 /* The same for who has joined and left by himself. */

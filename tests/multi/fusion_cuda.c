@@ -179,10 +179,52 @@ static void device_tensors_have_exact_sums_alone_and_in_groups(void **state)
     }
 }
 
+#define SLOT 65536
+#define HEAD 4096 /* words, before the slots */
+
+static long pinned_bytes(void)
+{
+  return fake_driver_load()->count().registered;
+}
+
+/* A communicator pins four slots for streams and two for calls without one; a fusion has two, of its first channel. */
+static int slots_body(const struct ranks *self)
+{
+  tuttiComm_t comm, other;
+  tuttiFusion_t fusion;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  RANKS_CHECK(fake_driver_load());
+  config.device = self->rank % 2;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  const long of_comm = pinned_bytes();
+  RANKS_CHECK(of_comm == HEAD + 4 * SLOT + HEAD + 2 * SLOT);
+  for (int k = 0; k < 3; k++) { /* the second and third one take over the slots of the first */
+    RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
+    RANKS_CHECK(pinned_bytes() == of_comm + HEAD + 2 * SLOT);
+    RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiCommSplit(comm, 0, self->rank, &other, NULL) == tuttiSuccess); /* so does a child, in part */
+  RANKS_CHECK(pinned_bytes() == 2 * of_comm);
+  RANKS_CHECK(tuttiCommDestroy(other) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(fake_driver_is_clean());
+  return 0;
+}
+
+static void a_fusion_pins_two_slots(void **state)
+{
+  (void)state;
+  setenv("TUTTI_CUDA_SLOT_BYTES", "65536", 1);
+  setenv("TUTTI_FUSION_CHANNELS", "3", 1);
+  assert_int_equal(ranks_run_processes(2, slots_body, NULL, 60), 0);
+  unsetenv("TUTTI_CUDA_SLOT_BYTES");
+  unsetenv("TUTTI_FUSION_CHANNELS");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(device_tensors_have_exact_sums_alone_and_in_groups),
+      cmocka_unit_test(a_fusion_pins_two_slots),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,9 @@
  * device memory. In one process, against our own header, so that it runs where NVIDIA's is not. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "driver_load.h"
@@ -504,12 +506,30 @@ static void teams_are_arithmetic(void **state)
   comms_end(3);
 }
 
+static long driver_calls(const struct driver *cu, int report)
+{
+  char line[256];
+  long calls = -1;
+  assert_int_equal(ftruncate(report, 0), 0);
+  cu->report();
+  FILE *file = fdopen(dup(report), "r");
+  assert_non_null(file);
+  rewind(file);
+  while (fgets(line, sizeof line, file)) sscanf(line, "%*d sum calls %ld", &calls);
+  fclose(file);
+  return calls;
+}
+
 /* Last: the driver stays loaded. */
 static void device_memory_travels_on_cuda_streams(void **state)
 {
   (void)state;
   struct driver cu;
   void *context, *stream, *memory = NULL, *window_memory = NULL, *handle = &cu, *host = NULL;
+  char path[64];
+  int report = memfd_create("report", 0);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", report);
+  setenv("FAKE_REPORT", path, 1);
   assert_null(driver_load(&cu, CUDA_DOUBLE));
   assert_true(!cu.cuInit(0) && !cu.cuDevicePrimaryCtxRetain(&context, 0) && !cu.cuCtxSetCurrent(context));
   assert_true(!cu.cuStreamCreate(&stream, 1) && !cu.cuMemHostAlloc(&host, 64, 3));
@@ -534,8 +554,10 @@ static void device_memory_travels_on_cuda_streams(void **state)
   for (size_t count = 0; count < 2; count++)
     assert_int_equal(pncclAllReduce(memory, words + 2, count, tuttiInt, op, comms[0], stream), tuttiSuccess);
   assert_true(!cu.cuStreamSynchronize(stream) && words[2] == 49);
+  long calls = driver_calls(&cu, report);
   assert_int_equal(pncclCommRegister(comms[0], memory, 4, &handle), tuttiSuccess);
   assert_null(handle);
+  assert_true(calls > 0 && driver_calls(&cu, report) == calls); /* programs register all that they have */
   ncclWindow_t window = NULL;
   assert_int_equal(pncclCommWindowRegister(comms[0], memory, 4, &window, 0), tuttiSuccess);
   assert_int_equal(pncclWinGetUserPtr(comms[0], window, &window_memory), tuttiSuccess);

@@ -178,6 +178,13 @@ EXPORT int ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, 
   return ncclCommInitRank(made, nranks, id, rank);
 }
 
+/* Not needed to prove the client. */
+EXPORT int ncclCommShrink(ncclComm_t comm, int *exclude, int n, ncclComm_t *made, void *config, int flags)
+{
+  (void)comm, (void)exclude, (void)n, (void)made, (void)config, (void)flags;
+  return ncclInvalidUsage;
+}
+
 /* ---- ends ---- */
 
 EXPORT int ncclCommGetAsyncError(ncclComm_t comm, int *error)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs, a storm of frees, and ends that are not peaceful. */
+/* Graphs, groups over several communicators, a storm of frees, speed. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -198,7 +197,7 @@ void comms_run(struct team *team)
 
 /* ---- storm ---- */
 
-static void processes_only(const struct team *team, const char *name)
+void processes_only(const struct team *team, const char *name)
 {
   if (team->options->mode != PROCESSES) lost("the case %s is for ranks that are processes", name);
 }
@@ -239,87 +238,9 @@ void storm_run(struct team *team)
   if (team->ranks[0].number == 0) printf("storm: %ld frees beside %d rounds\n", state.frees, team->options->rounds);
 }
 
-/* ---- ends ---- */
-
-struct aborter {
-  ncclComm_t comm;
-  double began, after_s;
-};
-
-static void *abort_later(void *argument)
-{
-  struct aborter *aborter = argument;
-  usleep(50000);
-  aborter->began = seconds_now();
-  NCCL(ncclCommAbort(aborter->comm));
-  aborter->after_s = seconds_now() - aborter->began;
-  return NULL;
-}
-
-static void parked_call(const struct rank *rank, void *stream)
-{
-  NCCL(ncclAllReduce((void *)(uintptr_t)rank->in, (void *)(uintptr_t)rank->out, 1000, ncclFloat32, ncclSum, rank->comm,
-                     stream));
-}
-
-/* Rank 0 does not come. The others wait in the driver until another thread aborts. */
-void abort_run(struct team *team)
-{
-  struct rank *rank = &team->ranks[0];
-  struct aborter aborter = {.comm = rank->comm};
-  pthread_t thread;
-  processes_only(team, "abort");
-  trial_name("abort");
-  deadline(team->options->limit_s);
-  meet(team);
-  if (rank->number) {
-    parked_call(rank, rank->streams[3]);
-    if (cu.cuStreamQuery(rank->streams[3]) == 0) lost("an all-reduce is done without rank 0");
-    if (pthread_create(&thread, NULL, abort_later, &aborter) != 0) lost("no thread");
-    CU(cuStreamSynchronize(rank->streams[3]));
-    double released_s = seconds_now();
-    pthread_join(thread, NULL);
-    released_s -= aborter.began;
-    printf("abort: rank %d, stream released after %.1f ms, call took %.1f ms\n", rank->number, 1e3 * released_s,
-           1e3 * aborter.after_s);
-  }
-  meet(team);
-  if (rank->number == 0) NCCL(ncclCommAbort(rank->comm));
-  rank->comm = NULL;
-}
-
-/* The last rank kills itself; the others are told by ncclCommGetAsyncError, their streams stay parked until abort. */
-void kill_run(struct team *team)
-{
-  struct rank *rank = &team->ranks[0];
-  int error = ncclSuccess;
-  processes_only(team, "kill");
-  trial_name("kill");
-  deadline(team->options->limit_s);
-  meet(team);
-  if (rank->number == team->options->nranks - 1) {
-    team->meeting->is_dead = 1;
-    raise(SIGKILL);
-  }
-  parked_call(rank, rank->streams[3]);
-  double began = seconds_now();
-  while (error == ncclSuccess || error == ncclInProgress) {
-    NCCL(ncclCommGetAsyncError(rank->comm, &error));
-    usleep(500);
-  }
-  double told_s = seconds_now() - began;
-  if (cu.cuStreamQuery(rank->streams[3]) == 0) lost("the stream went on although the all-reduce has failed");
-  began = seconds_now();
-  NCCL(ncclCommAbort(rank->comm));
-  CU(cuStreamSynchronize(rank->streams[3]));
-  printf("kill: rank %d, told after %.1f ms (result %d), released %.1f ms after abort\n", rank->number, 1e3 * told_s,
-         error, 1e3 * (seconds_now() - began));
-  rank->comm = NULL;
-}
-
 /* ---- speed ---- */
 
-#define SPEED_MOST ((size_t)64 << 20)
+#define SPEED_MOST ((size_t)128 << 20)
 
 /* Prints what a call costs its caller, and what an all-reduce costs by itself and in a row of them. */
 static void speed_of(struct team *team, uint64_t in, uint64_t out, size_t bytes)

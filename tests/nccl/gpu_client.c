@@ -6,8 +6,9 @@
  *
  * Cases: jobs (drawn collectives), comms (groups over a communicator and its child, in another order on each rank),
  * capture (replays of graphs beside calls), storm (calls beside a thread that allocates and frees), abort (of a call
- * whose peer does not come), kill (a rank dies), speed (prints). Only ranks that are processes have storm, abort and
- * kill; one thread with all ranks has jobs and capture.
+ * whose peer does not come), kill (a rank dies), shrink (after that), outage (a rank's host is cut off), mismatch (of
+ * counts), speed (prints). Only ranks that are processes have storm and those that end badly; one thread with all ranks
+ * has jobs and capture.
  *
  *   --mode processes|threads|all   ranks are processes, threads, or one thread's (ncclCommInitAll and groups)
  *   --ranks N (2)  --gpus N (1)    rank r is on GPU r mod N
@@ -19,9 +20,12 @@
  *   --host 1                       some ranks have memory of the host, another one in each job
  *   --hold 0                       no call while its stream is held
  *   --host-ids 1                   NCCL_HOSTID is another one in each process: NVIDIA's NCCL then takes one GPU twice
+ *   --hosts NAME                   rank r is in the network namespace NAME-r (perf/hosts makes them)
+ *   --cut COMMAND                  by which the last one of them is cut off, for the case outage
  *   --nccl FILE  --driver FILE     libraries; libnccl.so.2, libcuda.so.1 */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -231,8 +235,11 @@ static void case_run(struct team *team, const char *name)
   else if (strcmp(name, "speed") == 0) speed_run(team);
   else if (strcmp(name, "abort") == 0) abort_run(team);
   else if (strcmp(name, "kill") == 0) kill_run(team);
+  else if (strcmp(name, "shrink") == 0) shrink_run(team);
+  else if (strcmp(name, "outage") == 0) outage_run(team);
+  else if (strcmp(name, "mismatch") == 0) mismatch_run(team);
   else lost("there is no case '%s'", name);
-  /* After abort and kill, their communicators are gone. */
+  /* After bad ends their communicators are gone. */
   if (team->ranks[0].comm) comms_end(team);
 }
 
@@ -305,6 +312,15 @@ static int processes_wait(pid_t *ranks, const struct meeting *meeting)
   return failed;
 }
 
+static void host_enter(int number)
+{
+  char path[128];
+  snprintf(path, sizeof path, "/run/netns/%s-%d", options.hosts, number);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) lost("%s: %s", path, strerror(errno));
+  close(fd);
+}
+
 static int processes_run(struct meeting *meeting)
 {
   pid_t ranks[RANKS];
@@ -315,6 +331,7 @@ static int processes_run(struct meeting *meeting)
     if (ranks[r]) continue;
     snprintf(host, sizeof host, "rank%d", r);
     if (options.has_host_ids) setenv("NCCL_HOSTID", host, 1);
+    if (options.hosts) host_enter(r);
     libraries_load();
     team_run(meeting, r, 1);
     exit(0);
@@ -348,6 +365,8 @@ static int option_take(const char *name, const char *value)
   else if (strcmp(name, "--slot") == 0) options.slot = strtoull(value, NULL, 10);
   else if (strcmp(name, "--most") == 0) options.most = strtoull(value, NULL, 10);
   else if (strcmp(name, "--streams") == 0) options.has_only_own_streams = strcmp(value, "own") == 0;
+  else if (strcmp(name, "--hosts") == 0) options.hosts = value;
+  else if (strcmp(name, "--cut") == 0) options.cut = value;
   else if (strcmp(name, "--nccl") == 0) options.nccl = value;
   else if (strcmp(name, "--driver") == 0) options.driver = value;
   else return 0;

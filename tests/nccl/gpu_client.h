@@ -19,6 +19,8 @@ enum mode { PROCESSES, THREADS, ALL };
 
 struct options {
   const char *nccl, *driver;
+  const char *hosts; /* network namespaces HOSTS-0, HOSTS-1, ..., one for each rank; NULL: the one of the program */
+  const char *cut;   /* the command that cuts the last one off */
   enum mode mode;
   int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids, draws_host;
   int operations; /* of a graph */
@@ -83,7 +85,13 @@ void capture_run(struct team *team);
 void storm_run(struct team *team);
 void comms_run(struct team *team);
 void speed_run(struct team *team);
+void processes_only(const struct team *team, const char *name);
+
+/* gpu_ends.c */
 void abort_run(struct team *team);
 void kill_run(struct team *team);
+void shrink_run(struct team *team);
+void outage_run(struct team *team);
+void mismatch_run(struct team *team);
 
 #endif

@@ -11,7 +11,8 @@ typedef struct {
   char internal[128];
 } ncclUniqueId;
 
-enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclRemoteError = 6, ncclInProgress = 7 };
+enum { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6, ncclInProgress = 7 };
+enum { ncclShrinkAbort = 1 };
 enum { ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64,
        ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2, ncclNumTypes };
 enum { ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg };
@@ -23,6 +24,7 @@ enum { ncclScalarDevice, ncclScalarHostImmediate };
   F(ncclCommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId id, int rank))                                    \
   F(ncclCommInitAll, (ncclComm_t * comms, int ndev, const int *devices))                                             \
   F(ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t * made, void *config))                           \
+  F(ncclCommShrink, (ncclComm_t comm, int *exclude, int n, ncclComm_t * made, void *config, int flags))               \
   F(ncclCommFinalize, (ncclComm_t comm))                                                                             \
   F(ncclCommDestroy, (ncclComm_t comm))                                                                              \
   F(ncclCommAbort, (ncclComm_t comm))                                                                                \
