@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch's own backend "nccl" on one GPU, with the libnccl.so.2 that is preloaded: collectives,
-DistributedDataParallel beside gloo's losses, a CUDA graph with all-reduces, and empty_cache beside calls. Started by
-torch.distributed.run."""
+DistributedDataParallel and fully_shard beside gloo's losses, a CUDA graph with all-reduces, empty_cache beside calls,
+and speed beside gloo. Started by torch.distributed.run."""
 import os
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,15 @@ def collectives(rank, ranks, device):
         out = torch.empty(count, device=device)
         dist.reduce_scatter(out, [torch.full((count,), float(r), device=device) for r in range(ranks)])
         assert torch.equal(out, torch.full_like(out, float(rank * ranks))), count
+        parts = torch.arange(ranks, dtype=torch.float32, device=device).repeat_interleave(count)
+        out = torch.empty_like(parts)
+        dist.all_to_all_single(out, parts + rank)
+        mine = torch.arange(ranks, dtype=torch.float32, device=device).repeat_interleave(count) + rank
+        assert torch.equal(out, mine), count
+        y = torch.full((count,), float(rank), device=device)
+        dist.broadcast(y, ranks - 1)
+        assert torch.equal(y, torch.full_like(y, float(ranks - 1))), count
+        out = torch.empty(count, device=device)
         if rank == 0:
             dist.send(x, 1)
         elif rank == 1:
@@ -27,10 +37,23 @@ def collectives(rank, ranks, device):
             assert torch.equal(out, x), count
 
 
-def losses(device, group, rank):
+def replicated(model, group=None):
+    return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+
+
+def sharded(model):
+    from torch.distributed.fsdp import fully_shard
+    for layer in model:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer)
+    fully_shard(model)
+    return model
+
+
+def losses(device, wrap, rank):
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(device)
-    model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    model = wrap(model)
     step = torch.optim.SGD(model.parameters(), lr=0.1)
     data = torch.Generator().manual_seed(rank)
     out = []
@@ -79,17 +102,37 @@ def storm(device):
     thread.join()
 
 
+def speed(rank, device, gloo):
+    for mib in (1, 16, 64):
+        took = []
+        for group, where in ((None, device), (gloo, torch.device("cpu"))):
+            x = torch.ones(mib << 18, device=where)
+            for k in range(12):
+                if k == 2:
+                    torch.cuda.synchronize()
+                    began = time.monotonic()
+                dist.all_reduce(x, op=dist.ReduceOp.MAX, group=group)
+            torch.cuda.synchronize()
+            took.append((time.monotonic() - began) / 10)
+        if rank == 0:
+            ours, theirs = (1e3 * seconds for seconds in took)
+            print(f"| torch, all-reduce of {mib} MiB | {ours:.2f} ms, gloo on the CPU {theirs:.2f} ms |")
+
+
 def main():
     device = torch.device("cuda", 0)
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=None)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     collectives(rank, ranks, device)
-    by_nccl = losses(device, None, rank)
-    by_gloo = losses(torch.device("cpu"), dist.new_group(backend="gloo"), rank)
-    assert all(abs(a - b) < 1e-3 * max(1.0, abs(b)) for a, b in zip(by_nccl, by_gloo)), (by_nccl, by_gloo)
+    gloo = dist.new_group(backend="gloo")
+    by_gloo = losses(torch.device("cpu"), lambda model: replicated(model, gloo), rank)
+    for wrap in (replicated, sharded):
+        by_nccl = losses(device, wrap, rank)
+        assert all(abs(a - b) < 1e-3 * max(1.0, abs(b)) for a, b in zip(by_nccl, by_gloo)), (wrap, by_nccl, by_gloo)
     graph(rank, ranks, device)
     storm(device)
+    speed(rank, device, gloo)
     dist.destroy_process_group()
     with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
         libraries = {line.split()[-1] for line in maps if "libnccl" in line}
