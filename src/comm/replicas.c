@@ -2,12 +2,13 @@
 /* fault_level 3: each logical rank is 3 or 5 processes, its replicas, which compute the same and make the same calls.
  * So no contribution is lost while one of them lives, and a call that fails is made again with the same contributions.
  *
- * In each view the replicas of a logical rank elect their leader by Raft. Leaders carry out a call among themselves, in
- * the order of the logical ranks and by the tree that depends on their number alone (`deterministic`), so the bits of a
- * result are the same whoever leads. Then each leader hands its result to the other replicas, and all processes meet in
- * the commit barrier of fault_level 1. A replica keeps its contribution until then. If a process is lost meanwhile, the
- * view changes (views.c): either all that are left hold the result, or none keeps it, and the call is made again in the
- * next view.
+ * In each view the replicas of a logical rank elect their leader by Raft, without time-outs: the view tells which of
+ * them live, and an election lasts until all of these follow the leader (tt_raft_elect). Leaders carry out a call among
+ * themselves, in the order of the logical ranks and by the tree that depends on their number alone (`deterministic`),
+ * so the bits of a result are the same whoever leads. Then each leader hands its result to the other replicas, and all
+ * processes meet in the commit barrier of fault_level 1. A replica keeps its contribution until then. If a process is
+ * lost meanwhile, the view changes (views.c): either all that are left hold the result, or none keeps it, and the call
+ * is made again in the next view.
  *
  * Raft's entries say of which attempt the leader has the result. They travel with it, and their acknowledgements with
  * the barrier; words are only said in elections. A logical rank goes on while more than half of its replicas are
@@ -16,8 +17,6 @@
 #include <string.h>
 
 #include "comm/views_private.h"
-
-#define SLOT_NS 20000000u /* how long the others leave an election to one replica */
 
 static int logical_rank(const struct tuttiComm *comm, int process)
 {
@@ -94,23 +93,19 @@ tuttiResult_t tt_replicas_keep(struct tuttiComm *comm, const struct tt_binding *
 
 /* ---- elections ---- */
 
-/* The replica whose turn it is to become the leader. */
-static int candidate(const struct tuttiComm *comm, uint64_t slot)
-{
-  int n = comm->parts.views->replicas->n, nthere = 0, r = 0;
-  for (int k = 0; k < n; k++) nthere += is_there(comm, k);
-  for (uint64_t before = slot % (uint64_t)nthere;; r++)
-    if (is_there(comm, r) && before-- == 0) return r;
-}
-
-/* 1: there is a leader, and this replica has what it has. */
-static int is_settled(const struct tuttiComm *comm)
+/* The replicas of this logical rank that are in the view, a bit each. *here: those that have said so. */
+static unsigned members(const struct tuttiComm *comm, unsigned *here)
 {
   const struct tt_replicas *replicas = comm->parts.views->replicas;
-  const struct tt_raft_word *said = &replicas->raft.said;
-  int leader = tt_raft_leader(&replicas->raft);
-  if (!is_there(comm, leader) || said->last.term != said->term || said->committed != said->last.index) return 0;
-  return said->leads || replicas->seen[leader] == tt_view_said(comm->parts.views->view)->view;
+  uint64_t view = tt_view_said(comm->parts.views->view)->view;
+  unsigned there = 0;
+  *here = 0;
+  for (int r = 0; r < replicas->n; r++) {
+    if (!is_there(comm, r)) continue;
+    there |= 1u << r;
+    *here |= (unsigned)(replicas->seen[r] == view) << r;
+  }
+  return there;
 }
 
 static void actions_take(struct tuttiComm *comm)
@@ -121,29 +116,35 @@ static void actions_take(struct tuttiComm *comm)
   if (says) tt_views_say(comm);
 }
 
-/* All members of the view are here: they have made the plane. */
+/* About every millisecond: replicas that do not come to the election are late, as for any operation. */
+static void look(struct tuttiComm *comm, unsigned missing, uint64_t waited_ns)
+{
+  uint64_t timeout_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000u;
+  int n = comm->parts.views->replicas->n, first = logical_rank(comm, comm->facts.first_rank) * n;
+  for (int r = 0; r < n && timeout_ns && waited_ns > timeout_ns; r++)
+    if (missing >> r & 1) tt_watch_lose_late(comm->parts.watch, first + r);
+}
+
+/* All members of the view have made the plane, and come here. */
 static tuttiResult_t elect(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
   struct tt_raft *raft = &views->replicas->raft;
   struct tt_waiter waiter;
-  uint64_t began_ns = tt_now_ns(), next = 0;
+  uint64_t began_ns = tt_now_ns();
   tt_waiter_init(&waiter, 1);
   tt_views_say(comm); /* that it is in this view */
   for (;;) {
     tt_views_hear(comm);
-    uint64_t slot = (tt_now_ns() - began_ns) / SLOT_NS;
-    if (!is_there(comm, tt_raft_leader(raft)) && slot >= next) {
-      if (candidate(comm, slot) == raft->self) tt_raft_campaign(raft);
-      next = slot + 1;
-    }
+    unsigned here, there = members(comm, &here);
+    int is_over = tt_raft_elect(raft, there, here);
     actions_take(comm);
-    if (is_settled(comm)) return tuttiSuccess;
+    if (is_over) return tuttiSuccess;
     tuttiResult_t result = tt_comm_health(views->plane);
     if (result != tuttiSuccess) return result;
     if (tt_view_is_stopping(views->view)) return tt_fail_quiet(tuttiRemoteError, "a rank was lost in an election");
     if (atomic_load(&comm->life.aborting)) return tt_comm_aborted(comm);
-    tt_waiter_pause(&waiter, 0);
+    if (tt_waiter_pause(&waiter, 0)) look(comm, there & ~here & ~(1u << raft->self), tt_now_ns() - began_ns);
   }
 }
 

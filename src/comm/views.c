@@ -350,7 +350,8 @@ void tt_views_hear(struct tuttiComm *comm)
   for (int r = 0; r < nranks; r++) {
     if (r != self && tt_watch_said(watch, r, (void *)&said, TT_VIEWS_WORDS)) {
       tt_view_hear(view, r, &said.view);
-      if (replicas && r / replicas->n == self / replicas->n) {
+      int is_replica = replicas && r / replicas->n == self / replicas->n;
+      if (is_replica && tt_rank_set_has(tt_view_members(view), r)) {
         tt_raft_hear(&replicas->raft, r % replicas->n, &said.raft);
         replicas->seen[r % replicas->n] = said.view.view;
       }

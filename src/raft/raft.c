@@ -65,6 +65,45 @@ void tt_raft_campaign(struct tt_raft *raft)
   holders_count(raft);
 }
 
+/* ---- elections among those that live ---- */
+
+static const struct tt_raft_word *word_of(const struct tt_raft *raft, int r)
+{
+  return r == raft->self ? &raft->said : &raft->heard[r];
+}
+
+static int is_same(const struct tt_raft_entry *a, const struct tt_raft_entry *b)
+{
+  return a->term == b->term && a->index == b->index;
+}
+
+/* 1: all that are there have the leader's entry. */
+static int is_settled(const struct tt_raft *raft, unsigned there)
+{
+  const struct tt_raft_word *said = &raft->said;
+  if (said->last.term != said->term) return 0;
+  for (int r = 0; r < raft->n; r++) {
+    const struct tt_raft_word *word = word_of(raft, r);
+    if (there >> r & 1 && (word->term != said->term || !is_same(&word->last, &said->last))) return 0;
+  }
+  return 1;
+}
+
+int tt_raft_elect(struct tt_raft *raft, unsigned there, unsigned here)
+{
+  int leader = tt_raft_leader(raft), best = raft->self;
+  if (there & ~here & ~(1u << raft->self)) return 0;
+  if (leader >= 0 && there >> leader & 1) return is_settled(raft, there);
+  for (int r = raft->n - 1; r >= 0; r--) {
+    if (!(there >> r & 1)) continue;
+    const struct tt_raft_word *word = word_of(raft, r);
+    if (word->term != raft->said.term) return 0;
+    if (!is_behind(&word->last, &word_of(raft, best)->last)) best = r;
+  }
+  if (best == raft->self) tt_raft_campaign(raft);
+  return 0;
+}
+
 uint64_t tt_raft_propose(struct tt_raft *raft, uint64_t value)
 {
   struct tt_raft_word *said = &raft->said;
@@ -84,8 +123,7 @@ static void follow(struct tt_raft *raft, const struct tt_raft_entry *last, uint6
     said->last = *last;
     say(raft);
   }
-  int is_same = said->last.term == last->term && said->last.index == last->index;
-  if (is_same && committed == last->index && said->committed != committed) commit(raft);
+  if (is_same(&said->last, last) && committed == last->index && said->committed != committed) commit(raft);
 }
 
 void tt_raft_shown(struct tt_raft *raft, const struct tt_raft_entry *entry, uint64_t committed)
@@ -96,8 +134,10 @@ void tt_raft_shown(struct tt_raft *raft, const struct tt_raft_entry *entry, uint
 void tt_raft_acked(struct tt_raft *raft, int replica, const struct tt_raft_entry *entry)
 {
   if (replica < 0 || replica >= raft->n || replica == raft->self || entry->term != raft->said.term) return;
-  raft->heard[replica].term = entry->term;
-  raft->heard[replica].last = *entry;
+  struct tt_raft_word *word = &raft->heard[replica];
+  if (word->term != entry->term) word->vote = word->leads = 0; /* they were those of an earlier term */
+  word->term = entry->term;
+  if (is_behind(&word->last, entry)) word->last = *entry;
   holders_count(raft);
 }
 

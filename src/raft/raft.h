@@ -11,15 +11,18 @@
  * A new leader proposes the entry that it has once more, in its own term: with the value that it has, so a value that
  * was committed stays.
  *
- * Replicas that died do not come back, so nothing is kept on disk. No clock: the caller calls tt_raft_campaign when the
- * leader is lost, or an election has taken too long. When it does so decides how soon there is a leader, never whether
- * two replicas disagree.
+ * Replicas that died do not come back, so nothing is kept on disk. No clock, and no time-outs as in the paper's section
+ * 5.2: an election is among replicas that are known to live (tt_raft_elect), so all that they say is heard, and all can
+ * work out from the same words whose turn it is. The time of a campaign decides how soon there is a leader, never
+ * whether two replicas disagree.
  *
  * Invariants, which tests/unit/raft.c simulates by seed:
  *   - a term has one leader at most;
  *   - a value that is committed at an index, for any replica, is the only one that is ever committed there;
  *   - a leader has every entry that was committed before its term;
- *   - while a majority lives and hears each other, somebody is elected and commits.
+ *   - while a majority lives and hears each other, somebody is elected and commits;
+ *   - an election ends for all that are in it, with one leader, from any state, also if those for which it has ended
+ *     hear no more: within 13 ways of a word, each as long as the longest.
  *
  * One thread at a time. */
 #ifndef TT_RAFT_H
@@ -56,6 +59,16 @@ struct tt_raft {
 
 /* This replica wants to be the leader of a new term. At any time. */
 void tt_raft_campaign(struct tt_raft *raft);
+
+/* An election among the replicas that live and are in it, a bit each in `there`: more than half of all. To be called
+ * until it returns 1, each time after what has come is heard, with the actions taken after each call. `here`: those
+ * whose newest word that was heard was said in this election. Words of others are not to be heard in it: one of a later
+ * term could keep a replica in an election that is over for all others. If a replica dies, another election follows.
+ *
+ * Once all are here, and have reached the same term, and none of them leads in it, the one with the latest entry
+ * campaigns, of several the lowest: so all can vote for it. 1: the election is over for this replica. One of them
+ * leads, and all have said that they have its entry: none campaigns any more, so none needs to be heard. */
+int tt_raft_elect(struct tt_raft *raft, unsigned there, unsigned here);
 
 /* Another replica has said this. Older words than the newest one are ignored. */
 void tt_raft_hear(struct tt_raft *raft, int replica, const struct tt_raft_word *word);

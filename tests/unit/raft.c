@@ -2,7 +2,8 @@
 /* The core of Raft, simulated by seed: replicas say words over links that lose them, take drawn times and are cut for a
  * while; some entries and acknowledgements go without words, as with data; replicas die at any moment, also in the
  * middle of telling others, and want to lead at drawn times, whether the leader lives or not. Each commit, on any
- * replica, and each election is held against all that were seen before.
+ * replica, and each election is held against all that were seen before. From the state of a drawn moment of this those
+ * that live hold an election, which ends for all of them, though those for which it has ended hear no more.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
 #include <stdio.h>
@@ -37,11 +38,12 @@ struct replica {
   int most; /* words until it dies; -1: it does not */
 };
 
-enum what { TICKS, WORD, SHOWN, ACKED, DIES, CUT };
+enum what { TICKS, WORD, SHOWN, ACKED, DIES, CUT, STEP };
 
 struct note {
   enum what what;
   int from, to;
+  int is_elections; /* the word was said in the election */
   struct tt_raft_word word;
 };
 
@@ -175,7 +177,7 @@ static void happen(const struct note *note)
   }
 }
 
-static void world_run(uint64_t seed, int are_any)
+static void world_begin(uint64_t seed, int are_any)
 {
   w = (struct world){.seed = seed, .chance = seed};
   w.n = 1 + 2 * (int)below(&w.chance, 3);
@@ -188,6 +190,11 @@ static void world_run(uint64_t seed, int are_any)
     note_at(below(&w.chance, STORM), (struct note){.what = DIES, .to = (r + k) % w.n});
   for (int k = (int)below(&w.chance, 6); k > 0; k--)
     note_at(below(&w.chance, STORM), (struct note){.what = CUT, .to = (int)below(&w.chance, (size_t)w.n)});
+}
+
+static void world_run(uint64_t seed, int are_any)
+{
+  world_begin(seed, are_any);
   for (struct note *note; (note = tt_priority_first(&w.notes));) {
     w.now = w.notes.entries[0].urgency;
     tt_priority_pop(&w.notes);
@@ -199,6 +206,107 @@ static void world_run(uint64_t seed, int are_any)
   CHECK(2 * nlive <= w.n || w.last >= w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
         (int)w.last);
   tt_priority_free(&w.notes);
+}
+
+/* ---- elections ---- */
+
+#define TERMS_MOST 3 /* the last one, that of a candidate from before, and one that either spoils */
+#define WAYS (2 + 3 * TERMS_MOST + 2) /* all reach one term; campaign, votes, victory; acknowledgements and commit */
+#define STEP_MOST 4 /* between two steps of a replica */
+
+/* Of an election: the replicas that live, those for which it is over, and those that each has heard in it. */
+static struct election {
+  unsigned there, over, says, here[N];
+  uint64_t most, last; /* that a word takes; time by which all are in it, and all older words were heard */
+} e;
+
+static void tell_there(int from)
+{
+  for (int to = 0; to < w.n; to++)
+    if (to != from && e.there >> to & 1)
+      note_at(w.now + 1 + below(&w.chance, e.most), (struct note){
+          .what = WORD, .from = from, .to = to, .is_elections = 1, .word = w.replicas[from].raft.said});
+}
+
+/* It says its newest word in its next step. */
+static void acts_check(int r)
+{
+  for (enum tt_raft_act act; (act = tt_raft_next(&w.replicas[r].raft)) != TT_RAFT_NOTHING;) {
+    if (act == TT_RAFT_SAY) e.says |= 1u << r;
+    if (act == TT_RAFT_WINS) win_check(r);
+    if (act == TT_RAFT_COMMITTED) committed_check(r);
+  }
+}
+
+static void step(int r)
+{
+  e.here[r] |= 1u << r;
+  int is_over = tt_raft_elect(&w.replicas[r].raft, e.there, e.here[r]);
+  acts_check(r);
+  if (e.says >> r & 1) tell_there(r);
+  e.says &= ~(1u << r);
+  if (is_over) e.over |= 1u << r;
+  else note_at(w.now + 1 + below(&w.chance, STEP_MOST), (struct note){.what = STEP, .to = r});
+}
+
+/* Older words are on their way still; a replica that has not come yet hears those of the dead, too. Entries travel with
+ * data no more. */
+static void election_happen(const struct note *note)
+{
+  if (!(e.there >> note->to & 1) || e.over >> note->to & 1) return;
+  if (note->what == STEP) step(note->to);
+  int has_come = e.here[note->to] >> note->to & 1;
+  if (note->what != WORD || (has_come && !(e.there >> note->from & 1))) return;
+  tt_raft_hear(&w.replicas[note->to].raft, note->from, &note->word);
+  acts_check(note->to);
+  if (note->is_elections) e.here[note->to] |= 1u << note->from;
+}
+
+static void election_begin(void)
+{
+  const uint64_t most[] = {1, 20, 400};
+  e = (struct election){.most = most[below(&w.chance, 3)]};
+  for (int r = 0; r < w.n; r++) {
+    struct replica *replica = &w.replicas[r];
+    if (replica->is_dead || replica->most >= 0) continue;
+    e.there |= 1u << r;
+    e.says |= 1u << r;
+    uint64_t comes = w.now + below(&w.chance, 3 * (size_t)e.most);
+    note_at(comes, (struct note){.what = STEP, .to = r});
+    if (comes > e.last) e.last = comes;
+  }
+  if (e.last < w.now + 400) e.last = w.now + 400; /* words of before */
+}
+
+static void notes_free(void)
+{
+  for (struct note *note; (note = tt_priority_first(&w.notes)); free(note)) tt_priority_pop(&w.notes);
+  tt_priority_free(&w.notes);
+}
+
+/* Returns how many ways of a word it took. */
+static uint64_t election_run(uint64_t seed)
+{
+  world_begin(seed, 0);
+  uint64_t until = below(&w.chance, STORM);
+  e = (struct election){.there = 0};
+  for (struct note *note; (!e.there || e.over != e.there) && (note = tt_priority_first(&w.notes)); free(note)) {
+    w.now = w.notes.entries[0].urgency;
+    tt_priority_pop(&w.notes);
+    if (!e.there && w.now >= until) election_begin();
+    if (e.there) election_happen(note);
+    else happen(note);
+    CHECK(!e.there || w.now <= e.last + WAYS * (e.most + STEP_MOST), "%d ways of a word, and it is over for %x of %x",
+          WAYS, e.over, e.there);
+  }
+  uint64_t took = w.now > e.last ? (w.now - e.last + e.most + STEP_MOST - 1) / (e.most + STEP_MOST) : 0;
+  int leader = tt_raft_leader(&w.replicas[__builtin_ctz(e.there)].raft);
+  CHECK(leader >= 0 && e.there >> leader & 1, "the leader is %d of %x", leader, e.there);
+  for (int r = 0; r < w.n; r++)
+    CHECK(!(e.there >> r & 1) || tt_raft_leader(&w.replicas[r].raft) == leader, "replica %d follows %d, not %d", r,
+          tt_raft_leader(&w.replicas[r].raft), leader);
+  notes_free();
+  return took;
 }
 
 /* ---- tests ---- */
@@ -215,10 +323,22 @@ static void without_a_majority_nothing_is_contradicted(void **state)
   for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1);
 }
 
+static void an_election_ends_for_all_from_any_state(void **state)
+{
+  uint64_t longest = 0;
+  (void)state;
+  for (int k = 0; k < nseeds; k++) {
+    uint64_t took = election_run(first_seed + (uint64_t)k);
+    if (took > longest) longest = took;
+  }
+  printf("the longest of %d elections took %d ways of a word\n", nseeds, (int)longest);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_majority_goes_on_and_loses_nothing),
-                                     cmocka_unit_test(without_a_majority_nothing_is_contradicted)};
+                                     cmocka_unit_test(without_a_majority_nothing_is_contradicted),
+                                     cmocka_unit_test(an_election_ends_for_all_from_any_state)};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
