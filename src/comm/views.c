@@ -44,10 +44,10 @@ tuttiResult_t tt_views_meet(struct tuttiComm *comm)
   struct tt_views *views = comm->parts.views;
   tuttiResult_t result = tuttiSuccess;
   if (!views) return result;
-  views->nhosts = comm->life.creation->nhosts;
   if (comm->facts.settings.fault_level == 1 + 3) result = tt_replicas_create(comm);
   if (result != tuttiSuccess) return result;
-  return tt_view_create(&views->view, comm->facts.nranks, comm->facts.rank);
+  int nhosts = comm->life.creation->nhosts;
+  return tt_view_create(&views->view, comm->facts.nranks, comm->facts.rank, nhosts > 1);
 }
 
 void tt_views_ready(struct tuttiComm *comm)
@@ -250,22 +250,6 @@ static int lost_text(struct tuttiComm *comm, const struct tt_view_decision *deci
   return nleft;
 }
 
-/* Between hosts two parts of the ranks may take each other for lost. Each counts the ranks of the view that has ended
- * but those that nobody waits for any more, as their processes have ended: at most one part has more than half of them,
- * or half with the lowest one, and goes on. */
-static int is_main_part(const struct tuttiComm *comm, const struct tt_view_decision *decided)
-{
-  const struct tt_views *views = comm->parts.views;
-  int n = 0, nleft = 0, has_lowest = 0;
-  for (int r = 0; r < comm->facts.first_nranks; r++) {
-    int is_left = tt_rank_set_has(tt_view_members(views->view), r);
-    if (!is_left && (!tt_rank_set_has(&decided->lost, r) || tt_watch_is_dead(comm->parts.watch, r))) continue;
-    has_lowest = n++ ? has_lowest : is_left;
-    nleft += is_left;
-  }
-  return views->nhosts == 1 || 2 * nleft > n || (2 * nleft == n && has_lowest);
-}
-
 /* The new view is no view to go on in: why, as a sentence. 0: it is one. */
 static int is_last(struct tuttiComm *comm, const struct tt_view_decision *decided, char sentence[TT_SENTENCE_BYTES])
 {
@@ -274,7 +258,7 @@ static int is_last(struct tuttiComm *comm, const struct tt_view_decision *decide
   if (lacking >= 0)
     snprintf(sentence, TT_SENTENCE_BYTES, "%s: of logical rank %d no more than half of the replicas is left: the "
              "communicator ends", lost, lacking);
-  else if (!is_main_part(comm, decided))
+  else if (decided->ends == TT_VIEW_PART)
     snprintf(sentence, TT_SENTENCE_BYTES, "%s, or cannot hear these ranks, which are %d, and may go on: more than half "
              "of the ranks do, or half of them with the lowest one. These do not: destroy comm", lost, nleft);
   else return 0;
@@ -300,14 +284,14 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
   struct tt_views *views = comm->parts.views;
   const struct tt_view_decision *decided = &tt_view_said(views->view)->decided;
   int succeeds = tt_view_succeeds(views->view);
-  if (decided->ends) {
+  if (decided->ends && decided->ends != TT_VIEW_PART) {
     tuttiResult_t result = over(comm, (tuttiResult_t)decided->ends, why);
     return succeeds ? tuttiSuccess : result;
   }
   if (is_last(comm, decided, views->sentence)) {
     tuttiResult_t result = over(comm, tuttiRemoteError, views->sentence);
     tt_watch_leave(comm->parts.watch, 1); /* others that go on wait for it no more */
-    return succeeds && (tt_view_was_seen(views->view) || is_main_part(comm, decided)) ? tuttiSuccess : result;
+    return succeeds ? tuttiSuccess : result;
   }
   sentence_make(comm, decided);
   tt_log(TT_LOG_INFO, "%s", views->sentence);
@@ -346,7 +330,7 @@ void tt_views_hear(struct tuttiComm *comm)
   uint8_t lost[TT_VIEW_RANKS] = {0};
   int nranks = comm->facts.first_nranks, self = comm->facts.first_rank;
   for (int r = 0; r < nranks; r++) lost[r] = r != self && tt_watch_is_lost(watch, r);
-  if (tt_watch_is_lost(watch, self)) tt_view_lose(view, self);
+  if (tt_watch_is_lost(watch, self)) tt_view_lose(view, self, 0);
   for (int r = 0; r < nranks; r++) {
     if (r != self && tt_watch_said(watch, r, (void *)&said, TT_VIEWS_WORDS)) {
       tt_view_hear(view, r, &said.view);
@@ -356,7 +340,7 @@ void tt_views_hear(struct tuttiComm *comm)
         replicas->seen[r % replicas->n] = said.view.view;
       }
     }
-    if (lost[r]) tt_view_lose(view, r);
+    if (lost[r]) tt_view_lose(view, r, tt_watch_is_dead(watch, r));
   }
 }
 

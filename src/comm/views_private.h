@@ -32,7 +32,6 @@ struct tt_views {
   struct tt_view *view;
   struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
   struct tt_replicas *replicas; /* with fault_level 3; else NULL */
-  int nhosts;
   int is_due;              /* a view has begun of which the program does not know */
   char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
   char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */

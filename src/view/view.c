@@ -4,11 +4,12 @@
 #include <string.h>
 
 struct tt_view {
-  int nranks, rank;
+  int nranks, rank, may_part;
   int is_over, succeeds;
   int says, is_changed, is_expelled; /* actions that are due */
   uint64_t fails;                    /* the operation that failed with the last view */
-  struct tt_rank_set members, lost;  /* of the present view; of all */
+  struct tt_rank_set members;        /* of the present view */
+  struct tt_rank_set lost, dead;     /* of all ranks */
   struct tt_view_word said;
   struct tt_view_word heard[];       /* of each rank */
 };
@@ -52,7 +53,7 @@ static int is_empty(const struct tt_rank_set *set)
 
 /* ---- from the beginning to the end ---- */
 
-tuttiResult_t tt_view_create(struct tt_view **out, int nranks, int rank)
+tuttiResult_t tt_view_create(struct tt_view **out, int nranks, int rank, int may_part)
 {
   if (nranks > TT_VIEW_RANKS)
     return tt_fail(tuttiInvalidArgument, "fault_level 1 has %d ranks at most, and nranks is %d: set it to 0",
@@ -61,6 +62,7 @@ tuttiResult_t tt_view_create(struct tt_view **out, int nranks, int rank)
   if (!view) return tt_fail(tuttiSystemError, "no memory for a view of %d ranks", nranks);
   view->nranks = nranks;
   view->rank = rank;
+  view->may_part = may_part;
   view->said.view = 1;
   for (int r = 0; r < nranks; r++) add(&view->members, r);
   *out = view;
@@ -132,14 +134,47 @@ static struct tt_view_decision propose(const struct tt_view *view, const struct 
   return decision;
 }
 
+/* 1: the survivors may go on: of the members that are not dead they are more than half, or half with the lowest one. */
+static int is_main_part(const struct tt_view *view, const struct tt_rank_set *survivors, const struct tt_rank_set *dead)
+{
+  struct tt_rank_set all = without(view->members, dead);
+  int n = 0, nleft = 0, has_lowest = 0;
+  for (int r = 0; r < view->nranks; r++) {
+    int is_left = tt_rank_set_has(survivors, r);
+    if (!is_left && !tt_rank_set_has(&all, r)) continue;
+    has_lowest = n++ ? has_lowest : is_left;
+    nleft += is_left;
+  }
+  return !view->may_part || 2 * nleft > n || (2 * nleft == n && has_lowest);
+}
+
+/* The end of the view for the survivors of a round, whose reports all of them have heard, and all promise the same. */
+static struct tt_view_decision conclude(const struct tt_view *view, const struct tt_rank_set *survivors)
+{
+  struct tt_view_decision decision = view->said.promised;
+  struct tt_rank_set dead = {{0}};
+  uint64_t most = 0;
+  for (int r = 0; r < view->nranks; r++) {
+    if (!tt_rank_set_has(survivors, r)) continue;
+    const struct tt_view_word *word = report_of(view, r);
+    if (word->op > most) most = word->op;
+    dead = join(dead, &word->dead);
+  }
+  if (decision.ends || is_main_part(view, survivors, &dead)) return decision;
+  return (struct tt_view_decision){
+      .view = view->said.view, .last = most - 1, .ends = TT_VIEW_PART, .lost = view->said.lost};
+}
+
 /* Takes over what the others know. Returns 1 if the view has ended, or this rank was expelled. */
 static int learn(struct tt_view *view)
 {
-  struct tt_rank_set lost = join(view->said.lost, &view->lost);
+  struct tt_rank_set lost = join(view->said.lost, &view->lost), dead = view->dead;
   for (int r = 0; r < view->nranks; r++) {
     const struct tt_view_word *word = &view->heard[r];
     int is_member = r != view->rank && tt_rank_set_has(&view->members, r);
     if (!is_member || !word->number) continue;
+    int is_other_part = word->decided.ends == TT_VIEW_PART && tt_rank_set_has(&word->decided.lost, view->rank);
+    if (is_other_part) continue; /* it has ended, and says nothing about this one */
     if (word->decided.view == view->said.view) {
       decide(view, &word->decided);
       return 1;
@@ -149,11 +184,14 @@ static int learn(struct tt_view *view)
       expel(view);
       return 1;
     }
-    if (report_of(view, r)) lost = join(lost, &word->lost);
+    if (!report_of(view, r)) continue;
+    lost = join(lost, &word->lost);
+    dead = join(dead, &word->dead);
   }
   lost = meet(lost, &view->members);
   if (same(&lost, &view->said.lost)) return 0;
   view->said.lost = lost; /* the next round begins; a promise stays one */
+  view->said.dead = meet(dead, &lost);
   say(view);
   return 0;
 }
@@ -180,7 +218,7 @@ static void go_on(struct tt_view *view)
     say(view);
   }
   if (said->phase == TT_VIEW_PROMISES && have_all(view, &survivors, TT_VIEW_PROMISES)) {
-    struct tt_view_decision decision = said->promised;
+    struct tt_view_decision decision = conclude(view, &survivors);
     decide(view, &decision);
   }
 }
@@ -205,14 +243,16 @@ void tt_view_stop(struct tt_view *view, tuttiResult_t ends)
   view->said.phase = TT_VIEW_REPORTS;
   view->said.ends = (uint64_t)ends;
   view->said.lost = meet(view->lost, &view->members);
+  view->said.dead = meet(view->dead, &view->said.lost);
   say(view);
   go_on(view);
 }
 
-void tt_view_lose(struct tt_view *view, int rank)
+void tt_view_lose(struct tt_view *view, int rank, int is_dead)
 {
   if (rank < 0 || rank >= view->nranks) return;
   add(&view->lost, rank);
+  if (is_dead) add(&view->dead, rank);
   if (rank == view->rank) expel(view);
   else go_on(view);
 }
@@ -265,11 +305,4 @@ int tt_view_awaits(const struct tt_view *view, int rank)
 int tt_view_succeeds(const struct tt_view *view)
 {
   return view->succeeds;
-}
-
-int tt_view_was_seen(const struct tt_view *view)
-{
-  int was = 0;
-  for (int r = 0; r < view->nranks; r++) was |= r != view->rank && view->heard[r].op > view->said.op;
-  return was;
 }

@@ -20,6 +20,13 @@
  * anything else. With a detector of losses that is never wrong this takes no majority (Chandra and Toueg, JACM 43(2),
  * 1996).
  *
+ * Between hosts (`may_part`) two parts of the ranks may take each other for lost, as the network between them is down;
+ * each is the survivors of its own rounds. So the survivors of the last round go on only if they are more than half of
+ * the ranks of the view that ends, or half of them with the lowest one. Ranks that one of these survivors knows to have
+ * died, or left, do not count: each report says who they are, and all survivors have heard the same reports, so all
+ * come to the same answer, whatever was promised before. In a part that does not go on an operation succeeds if a
+ * survivor has seen it do so.
+ *
  * The decision: let k be the smallest number of an operation that a survivor is in. If all survivors hold the result of
  * k, k succeeds on all of them; else k fails on all. The operation after the last one that succeeds fails on all ranks
  * that are left, also on those that had not begun it: each change of the view fails exactly one operation. The next one
@@ -32,7 +39,9 @@
  *   - all ranks that install a view have the same members in it, and the same last operation before it;
  *   - an operation fails only if a rank was lost, or gave up, and no more operations fail than views end;
  *   - while one rank lives, it goes on: it waits for no lost rank;
- *   - a rank that was taken for lost wrongly ends, and contradicts nobody.
+ *   - a rank that was taken for lost wrongly ends, and contradicts nobody;
+ *   - of two parts that take each other for lost at most one goes on, and without deaths exactly one; all survivors of
+ *     a part go on, or none does.
  * Requires: a lost rank is told to all survivors, and to itself before them if it lives; words of a rank that is not
  * lost reach all others. A rank that calls no more operations leaves, and is lost then.
  *
@@ -55,11 +64,13 @@ static inline int tt_rank_set_has(const struct tt_rank_set *set, int rank)
   return set->bits[rank / 64] >> rank % 64 & 1;
 }
 
+#define TT_VIEW_PART 1000 /* as the end of the last view: the survivors are a part that does not go on */
+
 /* The end of a view. */
 struct tt_view_decision {
   uint64_t view;           /* which one ends; 0: there is no decision */
   uint64_t last;           /* the last operation that succeeds in it; the next one fails */
-  uint64_t ends;           /* not 0: a rank gave up with this code, and there is no next view */
+  uint64_t ends;           /* not 0: there is no next view: TT_VIEW_PART, or a rank gave up with this code */
   struct tt_rank_set lost; /* its members that are not in the next one */
 };
 
@@ -71,6 +82,7 @@ struct tt_view_word {
   uint64_t op, held;         /* the operation begun last; the last one whose result it holds */
   uint64_t ends;             /* not 0: the rank gives up, with this code */
   struct tt_rank_set lost;   /* members that it knows to be lost */
+  struct tt_rank_set dead;   /* those of them of which it knew, when it said so first, that they died or left */
   struct tt_view_decision promised; /* in this view; .view 0: nothing yet */
   struct tt_view_decision decided;  /* the newest decision that it knows to count */
 };
@@ -80,7 +92,7 @@ enum tt_view_phase { TT_VIEW_WORKS, TT_VIEW_REPORTS, TT_VIEW_PROMISES };
 struct tt_view;
 
 /* Errors: tuttiInvalidArgument: nranks above TT_VIEW_RANKS; tuttiSystemError: no memory. */
-tuttiResult_t tt_view_create(struct tt_view **view, int nranks, int rank);
+tuttiResult_t tt_view_create(struct tt_view **view, int nranks, int rank, int may_part);
 void tt_view_destroy(struct tt_view *view); /* NULL is allowed */
 
 /* ---- events ---- */
@@ -102,9 +114,9 @@ void tt_view_held(struct tt_view *view);
  */
 void tt_view_stop(struct tt_view *view, tuttiResult_t ends);
 
-/* A rank is lost: it will never say another word that counts. At any time. A rank that is told this of itself is
- * expelled. */
-void tt_view_lose(struct tt_view *view, int rank);
+/* A rank is lost: it will never say another word that counts. is_dead: it died or left, and is not just out of reach.
+ * At any time, also again. A rank that is told this of itself is expelled. */
+void tt_view_lose(struct tt_view *view, int rank, int is_dead);
 
 /* Another rank has said this. Older words than the newest one are ignored, and so is what no correct rank says. */
 void tt_view_hear(struct tt_view *view, int rank, const struct tt_view_word *word);
@@ -134,9 +146,5 @@ int tt_view_awaits(const struct tt_view *view, int rank);
 
 /* 1: the change of the view made the operation that was under way succeed. */
 int tt_view_succeeds(const struct tt_view *view);
-
-/* 1: another rank has begun the operation after it, and so has seen it succeed. Then it does on all ranks, also on
- * those that this one cannot hear. */
-int tt_view_was_seen(const struct tt_view *view);
 
 #endif

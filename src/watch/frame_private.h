@@ -8,7 +8,7 @@
  *     LOST               word 8 (tt_lost_make) | zero 40
  *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence
  *     TARGET             key 8 | against 8 | zero 32, and 512 B of members
- *     WORDS              number 8 | zero 40, and 256 B of words and 256 of zero
+ *     WORDS              number 8 | zero 40, and 320 B of words and 192 of zero
  *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence
  * The tag is of all before it, by the key of the connection for this direction (tt_seal_make). */
 #ifndef TT_WATCH_FRAME_H

@@ -206,7 +206,7 @@ int tt_watch_sees(const struct tt_watch *watch, int rank);
 /* Words of a layer above, the newest of each rank, for all ranks: replaces this rank's, and copies those of a rank,
  * which on other hosts come a little later. 0: it has said nothing, or is saying something else now. n: at most
  * TT_SAID_WORDS. One thread. */
-#define TT_SAID_WORDS 32
+#define TT_SAID_WORDS 40
 void tt_watch_say(struct tt_watch *watch, const uint64_t *words, int n);
 int tt_watch_said(const struct tt_watch *watch, int rank, uint64_t *words, int n);
 

@@ -35,7 +35,7 @@ static void view_run(const uint8_t *bytes, size_t len)
   struct fuzz_bytes input = {bytes, len};
   struct tt_view *view;
   int in_op = 0, changes = 0;
-  FUZZ_CHECK(tt_view_create(&view, RANKS, 1) == tuttiSuccess);
+  FUZZ_CHECK(tt_view_create(&view, RANKS, 1, 1) == tuttiSuccess);
   while (input.left) {
     struct tt_view_word word = {0};
     int what = (int)fuzz_take(&input, 1);
@@ -49,7 +49,7 @@ static void view_run(const uint8_t *bytes, size_t len)
     case 2:
       if (in_op && !changes) changes = 1, tt_view_stop(view, what & 64 ? tuttiSystemError : tuttiSuccess);
       break;
-    case 3: tt_view_lose(view, (int)(fuzz_take(&input, 1) % RANKS)); break;
+    case 3: tt_view_lose(view, (int)(fuzz_take(&input, 1) % RANKS), what & 64); break;
     default:
       word = (struct tt_view_word){.number = small_take(&input),
                                    .view = small_take(&input),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The core of views, simulated by seed: ranks carry out operations over links that take drawn times, die at any moment,
- * also in the middle of telling others, give up, or are taken for lost while they live. The data plane is three kinds
+ * also in the middle of telling others, give up, or are taken for lost while they live, one by one or, as a network is
+ * cut, in two parts. The data plane is three kinds
  * of operation and the commit barrier, message by message. The contract is checked for every rank and operation.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
@@ -32,6 +33,7 @@ enum outcome { UNKNOWN, SUCCESS, FAILURE, OUTSIDE }; /* OUTSIDE: the rank is in 
 struct rank {
   struct tt_view *view;
   int is_dead, is_in, has_stopped, is_lost, is_out; /* is_lost: told to the others; is_out: it was expelled */
+  int side;                       /* of a network that is cut, 0 or 1 */
   int most;                       /* actions until it dies; -1: it does not */
   uint64_t op, done;              /* under way or last; ended */
   enum outcome outcomes[OPS + 1];
@@ -42,18 +44,19 @@ struct rank {
   uint32_t data[VIEWS + 1][OPS + 1], marks[VIEWS + 1][OPS + 1]; /* ranks from which it has them */
 };
 
-enum what { CALL, DATA, MARK, WORD, LOST, FAILED, DIES, GIVES_UP };
+enum what { CALL, DATA, MARK, WORD, LOST, FAILED, DIES, GIVES_UP, CUT };
 
 struct note {
   enum what what;
-  int from, to;
+  int from, to, is_dead;      /* is_dead: the lost one is known to be */
   uint64_t view, op;
   struct tt_view_word word;
 };
 
 static struct world {
   uint64_t seed, chance, now, order;
-  int n, nlost, ngive, is_freezing, nfailed;
+  int n, nlost, nleft, ngive, is_freezing, nfailed;
+  int may_part, parts, is_cut;
   uint64_t nops;
   uint64_t decided;           /* views that have ended somewhere */
   struct rank ranks[RANKS];
@@ -85,11 +88,19 @@ static uint64_t soon(void)
   return below(&w.chance, 12) ? at : at + 400;
 }
 
-/* The others are told that the rank is lost. */
-static void lose(int r, uint64_t from)
+/* Two ranks that cannot hear each other. */
+static int are_apart(int a, int b)
+{
+  return w.is_cut && w.ranks[a].side != w.ranks[b].side;
+}
+
+/* The others are told that the rank is lost. leaves: all also that it left, else some that it is dead. */
+static void lose(int r, uint64_t from, int leaves)
 {
   for (int to = 0; to < w.n && !w.ranks[r].is_lost; to++)
-    if (to != r) note_at(from + below(&w.chance, 300), (struct note){.what = LOST, .from = r, .to = to});
+    if (to != r && !are_apart(r, to))
+      note_at(from + below(&w.chance, 300),
+              (struct note){.what = LOST, .from = r, .to = to, .is_dead = leaves || below(&w.chance, 3) == 0});
   w.ranks[r].is_lost = 1;
 }
 
@@ -100,13 +111,13 @@ static int acts(int r)
   if (rank->is_dead) return 0;
   if (rank->most < 0 || rank->most--) return 1;
   rank->is_dead = 1;
-  lose(r, w.now + 1);
+  lose(r, w.now + 1, !w.parts);
   return 0;
 }
 
 static void tell(int from, int to, struct note note)
 {
-  if (from == to || !acts(from)) return;
+  if (from == to || !acts(from) || are_apart(from, to)) return;
   note.from = from;
   note.to = to;
   note_at(soon(), note);
@@ -154,8 +165,12 @@ static void op_end(int r, enum outcome outcome)
   w.nfailed += outcome == FAILURE;
   const struct tt_view_decision *decided = &tt_view_said(rank->view)->decided;
   CHECK(!decided->ends || op <= decided->last + 1 || outcome == OUTSIDE, "rank %d goes on after the end", r);
+  if (decided->ends == TT_VIEW_PART && outcome == FAILURE) rank->outcomes[op] = OUTSIDE;
   if (outcome != OUTSIDE && op < w.nops) note_at(w.now + below(&w.chance, 60), (struct note){.what = CALL, .to = r});
-  else lose(r, soon()); /* it leaves */
+  else {
+    w.nleft += outcome != OUTSIDE;
+    lose(r, soon(), 1);
+  }
 }
 
 static void actions_take(int r);
@@ -208,6 +223,14 @@ static void call(int r)
 
 /* ---- the view ---- */
 
+/* 1: without deaths, and if all were members, the part of this rank has more than half of them, or half with rank 0. */
+static int is_main(int rank)
+{
+  int n = 0;
+  for (int r = 0; r < w.n; r++) n += !are_apart(r, rank);
+  return 2 * n > w.n || (2 * n == w.n && !are_apart(0, rank));
+}
+
 static void installed(int r)
 {
   struct rank *rank = &w.ranks[r];
@@ -216,15 +239,28 @@ static void installed(int r)
   CHECK(view <= VIEWS, "view %d of %d ranks", (int)view, w.n);
   if (view - 1 > w.decided) w.decided = view - 1;
   for (int k = 0; k < w.n; k++)
-    CHECK(!tt_rank_set_has(&decided->lost, k) || w.ranks[k].is_lost, "rank %d left rank %d behind, which lives", r, k);
+    CHECK(!tt_rank_set_has(&decided->lost, k) || w.ranks[k].is_lost || are_apart(r, k),
+          "rank %d left rank %d behind, which lives", r, k);
   CHECK(mask_of(&decided->lost) || decided->ends, "rank %d: a view ended without a cause", r);
   CHECK(mask_of(tt_view_members(rank->view)) == (mask_of(&rank->members[view - 1]) ^ mask_of(&decided->lost)),
         "rank %d: view %d is not the one before without the lost ones", r, (int)view);
+  CHECK(decided->ends != TT_VIEW_PART || w.nlost || w.nleft || !is_main(r), "the main part of rank %d ends", r);
   rank->members[view] = *tt_view_members(rank->view);
   rank->last[view] = decided->last;
   for (int k = 0; k < w.n; k++) {
     const struct rank *other = &w.ranks[k];
     if (!mask_of(&other->members[view])) continue;
+    const struct tt_view_decision *theirs = &tt_view_said(other->view)->decided;
+    if (mask_of(&other->members[view]) != mask_of(&rank->members[view]) && are_apart(r, k)) {
+      CHECK(view_of(other) != view || theirs->ends || decided->ends, "parts %x and %x go on",
+            mask_of(&rank->members[view]), mask_of(&other->members[view]));
+      continue;
+    }
+    int nparts = (decided->ends == TT_VIEW_PART) + (view_of(other) == view && theirs->ends == TT_VIEW_PART);
+    if (nparts == 2) continue; /* before one of them decided it had heard of one more loss */
+    if (nparts == 1 && (other->is_lost || rank->is_lost)) continue; /* without it the others are fewer than half */
+    CHECK(view_of(other) != view || theirs->ends == decided->ends, "view %d ends with %d on rank %d, %d on rank %d",
+          (int)view - 1, (int)decided->ends, r, (int)theirs->ends, k);
     CHECK(mask_of(&other->members[view]) == mask_of(&rank->members[view]) && other->last[view] == rank->last[view],
           "ranks %d and %d disagree about view %d: %x and %x, operations %d and %d", r, k, (int)view,
           mask_of(&rank->members[view]), mask_of(&other->members[view]), (int)rank->last[view],
@@ -257,7 +293,7 @@ static void hear(const struct note *note)
   struct rank *rank = &w.ranks[note->to];
   uint64_t view = note->what == LOST ? view_of(rank) : note->view;
   if (note->what == WORD) tt_view_hear(rank->view, note->from, &note->word);
-  if (note->what == LOST) tt_view_lose(rank->view, note->from);
+  if (note->what == LOST) tt_view_lose(rank->view, note->from, note->is_dead);
   if (note->what == DATA) rank->data[view][note->op] |= 1u << note->from;
   if (note->what == MARK) rank->marks[view][note->op] |= 1u << note->from;
   if (note->what == LOST && tt_view_is_stopping(rank->view)) /* the data plane notices it a little later */
@@ -266,15 +302,27 @@ static void hear(const struct note *note)
   actions_take(note->to);
 }
 
+/* From now on each rank hears its side only, and takes the others for lost. */
+static void cut(void)
+{
+  w.is_cut = 1;
+  for (int r = 0; r < w.n; r++) w.ranks[r].side = below(&w.chance, 2) != 0;
+  for (int from = 0; from < w.n; from++)
+    for (int to = 0; to < w.n; to++)
+      if (are_apart(from, to))
+        note_at(w.now + below(&w.chance, 300), (struct note){.what = LOST, .from = from, .to = to});
+}
+
 static void happen(const struct note *note)
 {
   struct rank *rank = &w.ranks[note->to];
-  if (rank->is_dead) return;
+  if (note->what == CUT) cut();
+  if (rank->is_dead || note->what == CUT) return;
   if (note->what == CALL) call(note->to);
   else if (note->what == DIES) {
     if (w.is_freezing) { /* it lives, and finds that the others take it for lost */
-      tt_view_lose(rank->view, note->to);
-      lose(note->to, w.now + 1);
+      tt_view_lose(rank->view, note->to, 0);
+      lose(note->to, w.now + 1, 1);
       actions_take(note->to);
     } else {
       rank->most = (int)below(&w.chance, 12); /* somewhere within its next acts */
@@ -305,26 +353,32 @@ static void end_check(void)
       CHECK(outcome != SUCCESS || rank->held_in[op], "operation %d succeeds on rank %d, which has no result", (int)op,
             r);
       for (int k = 0; k < w.n && outcome == SUCCESS; k++)
-        CHECK(w.ranks[k].is_lost || !tt_rank_set_has(&rank->members[rank->held_in[op]], k) ||
+        CHECK(w.ranks[k].is_lost || are_apart(r, k) || !tt_rank_set_has(&rank->members[rank->held_in[op]], k) ||
                   w.ranks[k].held_in[op] == rank->held_in[op],
               "operation %d succeeds on rank %d, and rank %d never held the result", (int)op, r, k);
     }
     CHECK(failures <= (int)w.decided, "rank %d: %d operations failed in %d changes", r, failures, (int)w.decided);
-    CHECK(!is_over || w.ngive || rank->is_out, "rank %d is in no view", r);
+    int has_parted = tt_view_said(rank->view)->decided.ends == TT_VIEW_PART;
+    CHECK(!is_over || w.ngive || rank->is_out || has_parted, "rank %d is in no view", r);
+    CHECK(!has_parted || w.parts, "rank %d is a part of its own, and has all that are not dead", r);
     CHECK(rank->is_dead || is_over || rank->done == w.nops, "rank %d waits in operation %d for ever", r,
           (int)rank->op);
   }
 }
 
-static void world_begin(uint64_t seed, int deaths, int gives, int is_freezing)
+enum kind { DEATHS = 1, FREEZES = 2, PARTS = 4 };
+
+static void world_begin(uint64_t seed, int kinds, int gives)
 {
-  w = (struct world){.seed = seed, .chance = seed, .is_freezing = is_freezing, .ngive = gives};
+  w = (struct world){.seed = seed, .chance = seed, .ngive = gives, .parts = (kinds & PARTS) != 0};
+  w.is_freezing = (kinds & FREEZES) != 0;
+  w.may_part = w.parts || (kinds == DEATHS && seed % 2);
   w.n = 1 + (int)below(&w.chance, RANKS);
   w.nops = 1 + below(&w.chance, OPS);
-  w.nlost = deaths ? (int)below(&w.chance, (size_t)w.n) : 0;
+  w.nlost = kinds & DEATHS ? (int)below(&w.chance, (size_t)w.n) : 0;
   for (int r = 0; r < w.n; r++) {
     struct rank *rank = &w.ranks[r];
-    assert_int_equal(tt_view_create(&rank->view, w.n, r), tuttiSuccess);
+    assert_int_equal(tt_view_create(&rank->view, w.n, r, w.may_part), tuttiSuccess);
     rank->most = -1;
     rank->members[1] = *tt_view_members(rank->view);
     note_at(below(&w.chance, 60), (struct note){.what = CALL, .to = r});
@@ -335,11 +389,12 @@ static void world_begin(uint64_t seed, int deaths, int gives, int is_freezing)
     note_at(around + below(&w.chance, near), (struct note){.what = DIES, .to = (r + k) % w.n});
   for (int k = 0; k < gives; k++)
     note_at(below(&w.chance, span), (struct note){.what = GIVES_UP, .to = (int)below(&w.chance, (size_t)w.n)});
+  if (w.parts) note_at(around + below(&w.chance, near), (struct note){.what = CUT});
 }
 
-static void world_run(uint64_t seed, int deaths, int gives, int is_freezing)
+static void world_run(uint64_t seed, int kinds, int gives)
 {
-  world_begin(seed, deaths, gives, is_freezing);
+  world_begin(seed, kinds, gives);
   for (struct note *note; (note = tt_priority_first(&w.notes));) {
     w.now = w.notes.entries[0].urgency;
     tt_priority_pop(&w.notes);
@@ -358,7 +413,7 @@ static void without_a_loss_no_operation_fails(void **state)
 {
   (void)state;
   for (int k = 0; k < nseeds / 10; k++) {
-    world_run(first_seed + (uint64_t)k, 0, 0, 0);
+    world_run(first_seed + (uint64_t)k, 0, 0);
     CHECK(w.nfailed == 0, "an operation failed");
   }
 }
@@ -366,49 +421,57 @@ static void without_a_loss_no_operation_fails(void **state)
 static void survivors_of_any_deaths_agree_and_go_on(void **state)
 {
   (void)state;
-  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1, 0, 0);
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, DEATHS, 0);
 }
 
 static void ranks_that_give_up_end_all_alike(void **state)
 {
   (void)state;
-  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, k % 2, 1 + k % 3, 0);
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, k % 2 ? DEATHS : 0, 1 + k % 3);
 }
 
 static void ranks_taken_for_lost_contradict_nobody(void **state)
 {
   (void)state;
-  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1, 0, 1);
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, DEATHS | FREEZES, 0);
 }
 
-/* Rank 0 and rank 1 lose rank 2 in operation 1; is_ahead: rank 1 had seen it succeed. Returns what rank 0 knows. */
-static int known(int is_ahead)
+static void of_two_parts_one_at_most_goes_on(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, k % 2 ? DEATHS | PARTS : PARTS, 0);
+}
+
+/* Rank 2 is cut off from ranks 0 and 1, or they from it; is_ahead: rank 1 has seen operation 1 succeed, which all hold.
+ * Returns the last operation that succeeds in the view on rank 0. */
+static uint64_t last_of(int nranks, int is_ahead)
 {
   struct tt_view *views[2];
   for (int r = 0; r < 2; r++) {
-    assert_int_equal(tt_view_create(&views[r], 3, r), tuttiSuccess);
+    assert_int_equal(tt_view_create(&views[r], nranks, r, 1), tuttiSuccess);
     assert_int_equal(tt_view_begin(views[r]), TT_VIEW_RUNS);
     tt_view_held(views[r]);
     if (r && is_ahead) tt_view_begin(views[r]);
-    tt_view_lose(views[r], 2);
+    for (int k = 2; k < nranks; k++) tt_view_lose(views[r], k, 0);
     tt_view_stop(views[r], tuttiSuccess);
   }
   for (int k = 0; k < 8; k++) {
     tt_view_hear(views[k % 2], !(k % 2), tt_view_said(views[!(k % 2)]));
     while (tt_view_next(views[k % 2]) != TT_VIEW_NOTHING) {}
   }
-  assert_int_equal(tt_view_said(views[0])->decided.last, 1);
-  assert_true(tt_view_succeeds(views[0]));
-  int was = tt_view_was_seen(views[0]);
+  const struct tt_view_decision *decided = &tt_view_said(views[0])->decided;
+  uint64_t last = decided->last;
+  assert_int_equal(decided->ends, nranks > 4 ? TT_VIEW_PART : 0);
   for (int r = 0; r < 2; r++) tt_view_destroy(views[r]);
-  return was;
+  return last;
 }
 
-static void a_success_that_was_seen_is_known(void **state)
+static void a_part_that_ends_tells_the_successes_that_it_saw(void **state)
 {
   (void)state;
-  assert_true(known(1));
-  assert_false(known(0));
+  assert_int_equal(last_of(3, 0), 1);
+  assert_int_equal(last_of(5, 0), 0); /* those that it cannot hear may make it fail */
+  assert_int_equal(last_of(5, 1), 1);
 }
 
 int main(int argc, char **argv)
@@ -418,7 +481,8 @@ int main(int argc, char **argv)
     cmocka_unit_test(survivors_of_any_deaths_agree_and_go_on),
     cmocka_unit_test(ranks_that_give_up_end_all_alike),
     cmocka_unit_test(ranks_taken_for_lost_contradict_nobody),
-    cmocka_unit_test(a_success_that_was_seen_is_known)};
+    cmocka_unit_test(of_two_parts_one_at_most_goes_on),
+    cmocka_unit_test(a_part_that_ends_tells_the_successes_that_it_saw)};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
