@@ -220,6 +220,8 @@ tuttiResult_t tt_replicas_run(struct tuttiComm *comm, struct tt_binding *binding
   struct tt_raft *raft = &views->replicas->raft;
   const struct tt_raft_entry entry = {raft->said.term, raft->said.last.index + 1, tt_view_said(views->view)->op};
   tuttiResult_t result = tuttiSuccess;
+  tt_views_count(comm, views->replicas->group);
+  tt_views_count(comm, views->replicas->leaders);
   if (views->replicas->leaders) {
     result = tt_views_carry(views->replicas->leaders, binding);
     if (result == tuttiSuccess) tt_raft_propose(raft, entry.value);

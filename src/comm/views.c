@@ -181,6 +181,11 @@ static tuttiResult_t plane_make(struct tuttiComm *comm)
   return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : tuttiSuccess;
 }
 
+void tt_views_count(const struct tuttiComm *comm, struct tuttiComm *part)
+{
+  if (part) tt_watch_count(part->parts.watch, comm->parts.views->ncalls);
+}
+
 tuttiResult_t tt_views_carry(struct tuttiComm *on, struct tt_binding *binding)
 {
   tuttiResult_t result = tt_comm_health(on);
@@ -207,6 +212,7 @@ tuttiResult_t tt_views_barrier(struct tuttiComm *on)
 static tuttiResult_t carry_out(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_views *views = comm->parts.views;
+  if (views->plane != comm) tt_views_count(comm, views->plane);
   if (views->replicas) return tt_replicas_run(comm, binding);
   tuttiResult_t result = tt_views_carry(views->plane, binding);
   if (result != tuttiSuccess) return result;
@@ -421,6 +427,8 @@ tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_views *views = comm->parts.views;
   struct tt_binding own;
+  views->ncalls++;
+  tt_views_count(comm, comm);
   if (!views->replicas) return attempt(comm, binding);
   tuttiResult_t result = tt_replicas_keep(comm, binding, &own);
   if (result != tuttiSuccess) return result;

@@ -32,6 +32,7 @@ struct tt_views {
   struct tt_view *view;
   struct tuttiComm *plane; /* NULL: it is to be made. Set under tt_process.mutex, for tt_views_interrupt */
   struct tt_replicas *replicas; /* with fault_level 3; else NULL */
+  uint64_t ncalls;         /* collectives of the program so far */
   int is_due;              /* a view has begun of which the program does not know */
   char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
   char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */
@@ -42,6 +43,8 @@ struct tt_views {
 
 /* Takes what other ranks say, and who is lost. */
 void tt_views_hear(struct tuttiComm *comm);
+/* Counts the operations of a communicator of the view for the collective under way, in sentences. */
+void tt_views_count(const struct tuttiComm *comm, struct tuttiComm *part);
 /* Says this rank's words. */
 void tt_views_say(struct tuttiComm *comm);
 /* Sets a communicator of the present view, for tt_views_interrupt; returns the one before. */

@@ -106,9 +106,9 @@ static void passed(struct tt_watch *watch, const struct tt_call *call, int peer,
   if (watch->wait.passed_ns == 0) watch->wait.passed_ns = now;
   if (now - watch->wait.passed_ns < PASSED_NS) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s is gone from it, and is at #%llu",
-           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_shown_text(watch, call, what, sizeof what),
            tt_watch_rank_text(watch, peer, name, sizeof name),
-           (unsigned long long)tt_rank_slot_entered(watch->peers[peer].slot));
+           (unsigned long long)tt_shown_op(watch, tt_rank_slot_entered(watch->peers[peer].slot)));
   tt_watch_fail(watch, tuttiInvalidUsage, peer, call->op, text);
 }
 
@@ -170,7 +170,7 @@ static void show_all(const struct tt_watch *watch)
            !known                             ? "has called"
            : call.op > tt_rank_slot_finished(slot) ? "is inside"
                                               : "has finished",
-           known ? tt_call_text(&call, what, sizeof what) : "nothing yet");
+           known ? tt_shown_text(watch, &call, what, sizeof what) : "nothing yet");
   }
 }
 
@@ -188,7 +188,8 @@ static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64
   int first;
   watch->wait.warned = 1;
   if (!late_names(watch, call->op, &first, names) || !first_to_warn(watch, call->op)) return;
-  tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it", tt_call_text(call, what, sizeof what),
+  tt_shown_text(watch, call, what, sizeof what);
+  tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it", what,
          (unsigned long long)(waited_ns / 1000000u), names);
   if (tt_log_wants(TT_LOG_INFO)) show_all(watch);
 }
@@ -206,7 +207,7 @@ static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_
   char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   int first, late = late_names(watch, call->op, &first, names);
   unsigned long long limit_ms = watch->timeout_ns / 1000000u;
-  tt_call_text(call, what, sizeof what);
+  tt_shown_text(watch, call, what, sizeof what);
   if (late) late_lose(watch, call->op);
   if (late) snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
   else if (waited_ns < watch->timeout_ns + TT_GRACE_NS)
@@ -250,8 +251,9 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
   int needs_root = theirs.collective < TT_COLLECTIVES && tt_kinds[theirs.collective].from == TT_FROM_ROOT;
   if (!tt_call_needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
-           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
-           tt_watch_rank_text(watch, call->root, name, sizeof name), tt_call_text(&theirs, other, sizeof other));
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_shown_text(watch, call, what, sizeof what),
+           tt_watch_rank_text(watch, call->root, name, sizeof name),
+           tt_shown_text(watch, &theirs, other, sizeof other));
   tt_watch_fail(watch, tuttiInvalidUsage, call->root, call->op, text);
 }
 
@@ -264,7 +266,7 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   watch->wait.look_ns = waited_ns + watch->late_warn_ns;
   struct tt_call message = *call;
   message.root = -1; /* the rank is named separately */
-  tt_call_text(&message, what, sizeof what);
+  tt_shown_text(watch, &message, what, sizeof what);
   tt_watch_rank_text(watch, call->root, name, sizeof name);
   int first = tt_circle_text(watch, text);
   if (first >= 0 && call->form & TT_FORM_CHUNK && watch->wait.warned == 2) { /* nothing has moved since the last look */
@@ -360,7 +362,7 @@ static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call
     if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
   snprintf(text, sizeof text, "calls differ between ranks: %s and %s are both in %s, but differed in a call before it",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own),
-           tt_watch_rank_text(watch, peer, name, sizeof name), tt_call_text(mine, what, sizeof what));
+           tt_watch_rank_text(watch, peer, name, sizeof name), tt_shown_text(watch, mine, what, sizeof what));
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
@@ -384,10 +386,10 @@ static tuttiResult_t pair_mismatch(struct tt_watch *watch, const struct tt_call 
 {
   char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], seen[TT_CALL_TEXT_BYTES];
   char text[TT_SENTENCE_BYTES];
-  if (theirs) tt_call_text(theirs, seen, sizeof seen);
+  if (theirs) tt_shown_text(watch, theirs, seen, sizeof seen);
   else snprintf(seen, sizeof seen, "another call, or of another size");
   snprintf(text, sizeof text, "calls differ between ranks: %s is in %s, but %s sent a message of %s",
-           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(mine, what, sizeof what),
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_shown_text(watch, mine, what, sizeof what),
            tt_watch_rank_text(watch, peer, name, sizeof name), seen);
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
@@ -417,13 +419,13 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
       tt_calls_differ(&pair[0], theirs))
     return record_differ(watch, &pair[0], peer, theirs);
   if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
-  if (theirs && theirs->op) tt_call_text(theirs, seen, sizeof seen);
+  if (theirs && theirs->op) tt_shown_text(watch, theirs, seen, sizeof seen);
   else
     snprintf(seen, sizeof seen, "%s #%llu", op == mine->op ? "another call as operation" : "operation",
-             (unsigned long long)op);
+             (unsigned long long)tt_shown_op(watch, op));
   char own[TT_RANK_TEXT_BYTES];
   snprintf(text, sizeof text, "calls differ between ranks: %s called %s, but %s sent a message of %s",
-           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(mine, what, sizeof what),
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_shown_text(watch, mine, what, sizeof what),
            tt_watch_rank_text(watch, peer, name, sizeof name), seen);
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }

@@ -86,6 +86,8 @@ struct tt_watch {
   uint32_t nheard;
   int ntargets;           /* shrinks of this rank under way */
   uint64_t nsaid;         /* of the words of the layer above; its thread's */
+  _Atomic uint64_t counted, counted_from; /* the caller's operation under way, 0: operations are shown by their own
+                                             numbers; those behind this one belong to it */
 
   _Atomic int failed;
   struct tt_failure failure;
@@ -184,6 +186,10 @@ int tt_heartbeat_look(struct tt_watch *watch, int rank);
 
 /* "during AllReduce #3 (...)" or "before operation #4": the call that this rank is inside, else the one of `rank`. */
 const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, size_t size);
+
+/* The number by which sentences show operation `op` (tt_watch_count); the text of a call with that. */
+uint64_t tt_shown_op(const struct tt_watch *watch, uint64_t op);
+const char *tt_shown_text(const struct tt_watch *watch, const struct tt_call *call, char *text, size_t size);
 
 /* Number of the call this rank is inside, 0 if none. */
 uint64_t tt_current_op(const struct tt_watch *watch);

@@ -22,6 +22,27 @@ static int inside(const struct tt_rank_slot *slot, struct tt_call *call)
   return slot && tt_rank_slot_latest(slot, call) && call->op > tt_rank_slot_finished(slot);
 }
 
+void tt_watch_count(struct tt_watch *watch, uint64_t number)
+{
+  if (!watch->own) return;
+  atomic_store_explicit(&watch->counted_from, tt_rank_slot_entered(watch->own), memory_order_relaxed);
+  atomic_store_explicit(&watch->counted, number, memory_order_relaxed);
+}
+
+uint64_t tt_shown_op(const struct tt_watch *watch, uint64_t op)
+{
+  uint64_t number = atomic_load_explicit(&watch->counted, memory_order_relaxed);
+  if (!number) return op;
+  return op > atomic_load_explicit(&watch->counted_from, memory_order_relaxed) ? number : number - 1;
+}
+
+const char *tt_shown_text(const struct tt_watch *watch, const struct tt_call *call, char *text, size_t size)
+{
+  struct tt_call shown = *call;
+  shown.op = tt_shown_op(watch, call->op);
+  return tt_call_text(&shown, text, size);
+}
+
 uint64_t tt_current_op(const struct tt_watch *watch)
 {
   struct tt_call call;
@@ -34,12 +55,13 @@ const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, siz
   struct tt_call call;
   const struct tt_rank_slot *theirs = watch->peers[rank].slot;
   if (inside(watch->own, &call) || inside(theirs, &call)) {
-    snprintf(text, size, "during %s", tt_call_text(&call, name, sizeof name));
+    snprintf(text, size, "during %s", tt_shown_text(watch, &call, name, sizeof name));
     return text;
   }
   uint64_t mine = watch->own ? tt_rank_slot_entered(watch->own) : 0;
   uint64_t their = theirs ? tt_rank_slot_entered(theirs) : 0;
-  snprintf(text, size, "before operation #%llu", (unsigned long long)(mine > their ? mine : their) + 1);
+  uint64_t next = (mine > their ? mine : their) + 1;
+  snprintf(text, size, "before operation #%llu", (unsigned long long)tt_shown_op(watch, next));
   return text;
 }
 
@@ -118,7 +140,7 @@ void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *
   snprintf(text, TT_SENTENCE_BYTES, "%s left the communicator (%s) %s %s",
            tt_watch_rank_text(watch, rank, name, sizeof name),
            tt_gone_aborted(gone) ? "aborted" : "destroyed", amid ? "during" : "before",
-           tt_call_text(call, what, sizeof what));
+           tt_shown_text(watch, call, what, sizeof what));
 }
 
 void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, int peer,
@@ -127,8 +149,8 @@ void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, in
   char rank[2][TT_RANK_TEXT_BYTES], call[2][TT_CALL_TEXT_BYTES];
   tt_watch_rank_text(watch, watch->rank, rank[0], sizeof rank[0]);
   tt_watch_rank_text(watch, peer, rank[1], sizeof rank[1]);
-  tt_call_text(mine, call[0], sizeof call[0]);
-  tt_call_text(theirs, call[1], sizeof call[1]);
+  tt_shown_text(watch, mine, call[0], sizeof call[0]);
+  tt_shown_text(watch, theirs, call[1], sizeof call[1]);
   const char *hidden = strcmp(call[0], call[1]) == 0 ? " with another algorithm" : "";
   int first = watch->rank < peer ? 0 : 1; /* both sides write the same sentence */
   snprintf(text, TT_SENTENCE_BYTES, "calls differ between ranks: %s called %s, but %s called %s%s",

@@ -120,6 +120,10 @@ void tt_watch_moved(struct tt_watch *watch);
 /* Publishes that this rank finished operation `op`, and so waits for no other rank. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 
+/* From here on this rank's operations belong to the caller's operation of that number, from 1 on, which several of them
+ * carry out: sentences show that number. The thread that publishes. */
+void tt_watch_count(struct tt_watch *watch, uint64_t number);
+
 /* A moment, for the two functions below. Its two low bits are 0. */
 static inline uint64_t tt_watch_time(void) { return tt_ticks() & ~(uint64_t)3; }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fault_level 1 without a loss: all collectives have the results of level 0; whatever is not carried out at that level
  * is refused with a sentence that names it, and the communicator goes on; a level that is not there is refused; a call
- * that differs between ranks ends all ranks with the same call. */
+ * that differs between ranks ends all ranks with the same call, by the number that it has for the program. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,9 +114,25 @@ static int differs(const struct ranks *self)
   RANKS_CHECK(join(self, 1, &comm) == tuttiSuccess);
   for (int k = 0; k < 5; k++) RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
   result = tuttiAllReduce(value, value, self->rank == 1 ? 2 : 1, tuttiFloat, tuttiSum, comm, NULL);
-  RANKS_CHECK(result == tuttiInvalidUsage && says("calls differ"));
+  RANKS_CHECK(result == tuttiInvalidUsage && says("calls differ") && says("AllReduce #6 "));
   RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInvalidUsage);
   RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiInvalidUsage);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  return 0;
+}
+
+/* The same in a later view. */
+static int differs_later(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  float value[2] = {0};
+  RANKS_CHECK(join(self, 1, &comm) == tuttiSuccess);
+  for (int k = 0; k < 3; k++) RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  if (self->rank == 0) return tuttiCommAbort(comm) != tuttiSuccess;
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiRemoteError && says("collective #4 "));
+  RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  tuttiResult_t result = tuttiAllReduce(value, value, self->rank == 1 ? 2 : 1, tuttiFloat, tuttiSum, comm, NULL);
+  RANKS_CHECK(result == tuttiInvalidUsage && says("calls differ") && says("AllReduce #6 "));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
   return 0;
 }
@@ -283,6 +299,7 @@ static void calls_that_differ_end_all_ranks_alike(void **state)
 {
   (void)state;
   assert_int_equal(ranks_run_threads(4, differs, NULL, 60), 0);
+  assert_int_equal(ranks_run_threads(4, differs_later, NULL, 60), 0);
 }
 
 static void ranks_that_abort_are_left_behind(void **state)
