@@ -23,9 +23,11 @@
  * the receive ends with tuttiInvalidArgument; everything else goes on. Types are not compared: bytes travel.
  *
  * When a send is over its buffer may be changed; the message may be on its way still, and nothing says that it was
- * received. A send may have to wait until the other rank sends to this one, or receives from it or from any rank, by
- * functions of this header: so ranks that all send first, and then receive, should begin one of both by tuttiIsendTag
- * or tuttiIrecvTag. Messages to the own rank are allowed, and never wait.
+ * received. No send counts on a buffer of the receiver: it may have to wait until the other rank calls a function of
+ * this header, as MPI_Ssend does. Where ranks all send first and then receive, the first messages between two ranks may
+ * wait for 0.1 s, and messages of any length go on; tuttiIsendTag or tuttiIrecvTag for one of both does not wait. A
+ * rank that sends, and then enters an operation in which the receiver waits before it has received, is late there.
+ * Messages to the own rank are allowed, and never wait.
  *
  * Operations. Messages and operations do not wait for each other, except that messages move in the calls of both: while
  * a rank waits in a collective, or the progress thread is there for a message that was begun, they go on. They are not
@@ -38,7 +40,9 @@
  * rank that leaves ends with tuttiRemoteError, at the latest about half a second after its last bytes have come, those
  * messages that only it could send or receive, and no others; what it has sent before is received. tuttiCommDestroy and
  * tuttiCommFinalize complete sends and end receives for which nothing has come, with tuttiInvalidUsage; tuttiCommAbort
- * ends all. One whose sender never sends waits as long as that: only tuttiMessageWait has a limit of time.
+ * ends all. tuttiSendTag and tuttiRecvTag whose message is not over after timeout_ms of the communicator's config end
+ * the communicator, as a late rank in a collective does, and a warning comes before (TUTTI_LATE_WARN_MS). A message
+ * that was begun has no limit but that of tuttiMessageWait.
  *
  * Memory of devices is neither sent nor received yet: copy it to host memory first. */
 #ifndef TUTTI_MESSAGE_H
@@ -66,8 +70,8 @@ typedef struct {
 
 /* Sends count elements to rank peer with a tag, which is 0 or more. Returns when sendbuff may be changed.
  *
- * Errors: tuttiInvalidArgument: an argument is out of range. tuttiRemoteError: the peer has left. tuttiSystemError: out
- * of memory. The error of the communicator. */
+ * Errors: tuttiInvalidArgument: an argument is out of range. tuttiRemoteError: the peer has left, or has not taken it
+ * within timeout_ms. tuttiSystemError: out of memory. The error of the communicator. */
 TUTTI_API tuttiResult_t tuttiSendTag(const void *sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm);
 
@@ -75,7 +79,7 @@ TUTTI_API tuttiResult_t tuttiSendTag(const void *sendbuff, size_t count, tuttiDa
  * any; it has at most count elements. Writes the facts of the message to *info, unless that is NULL.
  *
  * Errors: as tuttiSendTag. tuttiInvalidArgument, too: the message is longer. tuttiRemoteError: the peer has left, or
- * all other ranks have. */
+ * all other ranks have, or no such message has come within timeout_ms. */
 TUTTI_API tuttiResult_t tuttiRecvTag(void *recvbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm, tuttiMessageInfo_t *info);
 

@@ -287,12 +287,46 @@ tuttiResult_t tt_message_result(struct tuttiMessage *handle)
   return result == tuttiSuccess ? result : tt_fail_quiet(result, handle->sentence);
 }
 
+static const char *lateness_text(const struct tuttiMessage *handle, char text[TT_SENTENCE_BYTES / 2])
+{
+  char rank[128], tag[32];
+  with_tag(handle->tag, tag);
+  if (handle->peer == TT_ANY) snprintf(text, TT_SENTENCE_BYTES / 2, "no rank has sent a message with %s", tag);
+  else
+    snprintf(text, TT_SENTENCE_BYTES / 2, handle->message.sends ? "%s has not taken the message with %s"
+                                                                : "%s has not sent a message with %s",
+             tt_watch_rank_text(handle->comm->parts.watch, handle->peer, rank, sizeof rank), tag);
+  return text;
+}
+
+/* Waits for a message whose memory is the caller's, warns when it is late, and ends the communicator at the limit of
+ * time: nothing may touch that memory afterwards. */
+static void wait_within_limits(struct tuttiMessage *handle)
+{
+  const struct tt_settings *settings = &handle->comm->facts.settings;
+  int limit_ms = settings->timeout_ms ? (int)settings->timeout_ms : -1, warn_ms = (int)settings->late_warn_ms;
+  char text[TT_SENTENCE_BYTES / 2];
+  if (limit_ms < 0 || warn_ms < limit_ms) {
+    wait_inside(handle, warn_ms);
+    if (!atomic_load(&handle->is_over))
+      tt_log(TT_LOG_WARN, "rank %d: %s for %d ms", handle->comm->facts.rank, lateness_text(handle, text), warn_ms);
+    if (limit_ms > 0) limit_ms -= warn_ms;
+  }
+  wait_inside(handle, limit_ms);
+  if (atomic_load(&handle->is_over)) return;
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "rank %d: %s within the timeout of %lld ms", handle->comm->facts.rank,
+           lateness_text(handle, text), (long long)settings->timeout_ms);
+  tt_watch_fail(handle->comm->parts.watch, tuttiRemoteError, handle->peer == TT_ANY ? -1 : handle->peer, 0, sentence);
+  wait_inside(handle, -1); /* it ends with the communicator's error */
+}
+
 tuttiResult_t tt_message_run(struct tuttiComm *comm, struct tuttiMessage *handle)
 {
   atomic_fetch_add(&comm->messages.callers, 1);
   tuttiResult_t result = begin(comm, handle, 0);
   if (result == tuttiSuccess) {
-    wait_inside(handle, -1);
+    wait_within_limits(handle);
     result = tt_message_result(handle);
   }
   atomic_fetch_sub(&comm->messages.callers, 1);

@@ -7,6 +7,7 @@
 #include "exec/message_private.h"
 
 #define QUIET_NS 500000000 /* what a rank has sent before it left comes within so long of the last */
+#define STUCK_NS 100000000 /* ranks that all send first open the links to each other after so long */
 
 /* ---- create, destroy ---- */
 
@@ -321,10 +322,25 @@ tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved)
   return all;
 }
 
+/* 1: a send has waited for long for a link that its receiver does not open. It may wait in a send itself, and so on in
+ * a circle: a rank that sends does not know who sends to it. */
+static int is_stuck(struct tt_messages *messages, uint64_t now)
+{
+  int waits = 0;
+  for (int i = 0; i < messages->nused && !waits; i++) {
+    const struct route *route = messages->routes[messages->used[i]];
+    waits = route->queue.n && !route->link && !route->is_over;
+  }
+  if (!waits) messages->stuck_ns = 0;
+  else if (!messages->stuck_ns) messages->stuck_ns = now;
+  return waits && now - messages->stuck_ns >= STUCK_NS;
+}
+
 void tt_messages_look(struct tt_messages *messages)
 {
   uint64_t now = tt_now_ns();
-  if (messages->is_ending) routes_get(messages, TT_ANY); /* ranks that end may wait for each other in a circle */
+  /* Ranks that end may wait for each other in a circle, too. */
+  if (messages->is_ending || is_stuck(messages, now)) routes_get(messages, TT_ANY);
   for (int i = 0; i < messages->nused; i++) route_look(messages, messages->routes[messages->used[i]], now);
 }
 

@@ -61,6 +61,7 @@ struct tt_messages {
   struct arrival *arrivals, **last_arrival, *spare; /* likewise; memory for the next one */
   struct tt_message *over;                     /* messages that are over, the last one first */
   uint64_t order;
+  uint64_t stuck_ns; /* since when a send waits for a link that its receiver does not open; 0: none does */
 };
 
 /* ---- message.c ---- */
