@@ -8,6 +8,7 @@
 
 #define BEAT_NS 100000000u  /* period of beats between hosts */
 #define ALONE_NS 500000000u /* no sign of any other host for so long */
+#define ANSWER_NS 400000000u /* for an answer to a knock, see knock.c, to come after an outage */
 
 int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS])
 {
@@ -225,10 +226,20 @@ static int hosts_linked(const struct tt_watch *watch)
   return first >= 0;
 }
 
+/* A silence as long as an outage that is none, and the time that it takes to hear something after that: much, if the
+ * network was there again meanwhile. */
+static uint64_t silence_limit(const struct tt_watch *watch)
+{
+  const struct tt_control *control = &watch->control;
+  uint64_t limit = watch->limits.unreachable_ns;
+  int is_back = control->answered_ns && watch->clock_ns - control->answered_ns < limit;
+  return limit + (is_back || control->patience_ns < ANSWER_NS ? control->patience_ns : ANSWER_NS);
+}
+
 /* The rank to blame for the silence of the peer, which is on another host; -1: none, it is not too long yet. */
 static int blame_silence(const struct tt_watch *watch, const struct tt_control_link *link)
 {
-  uint64_t limit = watch->limits.unreachable_ns + watch->control.patience_ns;
+  uint64_t limit = silence_limit(watch);
   if (watch->clock_ns - link->heard_ns >= limit) return link->peer;
   if (watch->clock_ns - watch->control.signs_ns < limit) return -1;
   return hosts_linked(watch) > 1 ? watch->rank : link->peer;
@@ -276,6 +287,15 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 
+/* Alone, this host counts no silence against a peer, but looks whether the network is there all the same. */
+static void knock(struct tt_watch *watch, struct tt_control_link *link)
+{
+  uint64_t heard_ns = link->heard_ns < watch->control.signs_ns ? link->heard_ns : watch->control.signs_ns;
+  int is_silent = is_foreign(watch, link->peer) && !tt_page_gone(&watch->page, link->peer) &&
+                  !tt_is_lost(watch, link->peer);
+  tt_knock_tick(link, is_silent ? watch->clock_ns - heard_ns : 0);
+}
+
 void tt_control_tick(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
@@ -286,6 +306,7 @@ void tt_control_tick(struct tt_watch *watch)
     struct tt_control_link *link = &control->links[i];
     tt_link_flush(link);
     if (show || watch->now_ns - link->beat_ns >= BEAT_NS) tt_link_beat(link);
+    knock(watch, link);
     judge(watch, link);
   }
   tt_control_tell(watch);

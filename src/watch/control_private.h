@@ -26,6 +26,8 @@ struct tt_control_link {
   uint64_t heard_ns; /* last sign of life, on the watch's clock, plus the time in which no other host was heard */
   uint64_t ended_ns;
   uint64_t beat_ns;  /* last beat sent */
+  int knock;         /* a connection that is no more than tried, -1: none (knock.c) ... */
+  uint64_t knocked_ns; /* ... and when the last one began, on the watch's clock */
   char how[96];      /* why it ended */
   struct tt_session session;
   struct tt_frame_reader reader;
@@ -47,6 +49,7 @@ struct tt_control {
   struct tt_control_words *_Atomic words; /* of each rank; NULL before the first ones */
   _Atomic int show;     /* a waiting thread wants its call shown soon */
   uint64_t patience_ns; /* how long after an outage a peer may still come back */
+  uint64_t answered_ns; /* when a peer's listener last answered a knock, on the watch's clock; 0: never */
   uint64_t signs;       /* signs of life of other hosts that came to ranks of this one, as last counted */
   uint64_t signs_ns;    /* when the last one came, on the watch's clock */
   uint64_t counted_ns;  /* when they were counted, on the watch's clock */
@@ -91,5 +94,11 @@ void tt_link_hear(struct tt_control_link *link);
 void tt_link_flush(struct tt_control_link *link);
 void tt_link_close(struct tt_control_link *link);
 void tt_link_destroy(struct tt_control_link *link);
+
+/* ---- knock.c ---- */
+
+/* To be called in each tick: knocks if nothing was heard for long, silent_ns. */
+void tt_knock_tick(struct tt_control_link *link, uint64_t silent_ns);
+void tt_knock_end(struct tt_control_link *link);
 
 #endif

@@ -204,7 +204,7 @@ tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *lin
 {
   link->watch = watch;
   link->peer = peer;
-  link->watcher.fd = -1;
+  link->watcher.fd = link->knock = -1;
   link->watcher.ready = link_ready;
   link->out_size = (size_t)(2 * watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
   link->out = tt_alloc(link->out_size, 1);
@@ -246,6 +246,7 @@ void tt_link_destroy(struct tt_control_link *link)
 {
   uint8_t bytes[1024];
   int fd = link->watcher.fd;
+  tt_knock_end(link);
   if (fd >= 0 && link->state == TT_CONTROL_UP) {
     tt_link_flush(link);
     /* Closing a socket with unread bytes would reset the connection, and the farewell could be lost. */

@@ -12,8 +12,9 @@
  * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod nranks). They carry beats
  * every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a neighbour
  * unreachable, unless a rank of its host vouches that it lives (stopped, or in a debugger). An outage of the network of
- * at most TUTTI_UNREACHABLE_MS makes nobody unreachable; a longer one is found 0.5 s and an eighth of the limit, at
- * least 1 s, after the limit (before Linux 6.15: 0.5 s and up to the limit again). An operation that ended is a sign of
+ * at most TUTTI_UNREACHABLE_MS makes nobody unreachable; a longer one is found 0.4 s after the limit. Where the network
+ * came back meanwhile (knock.c), it is found 0.5 s and an eighth of the limit, at least 1 s, after it (before Linux
+ * 6.15: 0.5 s and up to the limit again). An operation that ended is a sign of
  * life, too. A host that hears no other host is cut off itself, and says so. Records, farewells and vouchers are
  * flooded: a rank that learns one writes it to its status page and sends it on, once. If a control connection ends
  * without a farewell or record, the neighbour's own host has 500 ms to say what happened; then the neighbour is
