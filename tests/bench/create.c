@@ -3,35 +3,11 @@
  * a fusion: median, shortest and longest of some rounds, on rank 0.
  *
  *   bench_create [ROUNDS] */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "tutti.h"
+#include "bench.h"
 #include "tutti_fusion.h"
 
 enum { COMM, SPLIT, FUSION, KINDS };
 #define ROUNDS_MOST 1000
-
-static void must(tuttiResult_t result)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "bench_create: %s\n", tuttiGetLastError(NULL));
-  exit(1);
-}
-
-static double now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 /* All ranks are here. The id of rank 0. */
 static tuttiUniqueId meet(tuttiComm_t comm, int rank)
@@ -51,11 +27,11 @@ static double make(int kind, const tuttiLaunch_t *job, tuttiComm_t comm)
   tuttiComm_t made = NULL;
   tuttiFusion_t fusion = NULL;
   tuttiUniqueId id = meet(comm, job->proc);
-  double began_ms = now_ms();
+  double began_us = now_us();
   if (kind == COMM) must(tuttiCommInitRank(&made, job->nprocs, id, job->proc));
   if (kind == SPLIT) must(tuttiCommSplit(comm, 0, job->proc, &made, NULL));
   if (kind == FUSION) must(tuttiFusionCreate(&fusion, comm, tensors, 3, NULL));
-  double took_ms = now_ms() - began_ms;
+  double took_ms = (now_us() - began_us) / 1e3;
   meet(comm, job->proc);
   if (made) must(tuttiCommDestroy(made));
   if (fusion) must(tuttiFusionDestroy(fusion));
@@ -74,7 +50,7 @@ int main(int argc, char **argv)
   must(tuttiCommInitRank(&comm, job.nprocs, job.id, job.proc));
   for (int kind = 0; kind < KINDS; kind++) {
     for (int k = 0; k < rounds; k++) ms[k] = make(kind, &job, comm);
-    qsort(ms, (size_t)rounds, sizeof *ms, by_value);
+    sort(ms, rounds);
     if (job.proc == 0)
       printf("%2d ranks: %-12s %6.2f ms (%.2f to %.2f)\n", job.nprocs, names[kind], ms[rounds / 2], ms[0],
              ms[rounds - 1]);

@@ -3,20 +3,13 @@
  * and receives 8. Beside an all-reduce in the same place it tells the overhead of everything above the transport.
  * Two processes, each on a core of its own if there are two. Prints medians and minima of batches in us. */
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "bench.h"
 #include "transport_pair.h"
 
 #define BATCHES 25
 #define ITERATIONS 20000
-
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static void exchange(struct tt_link *link, const struct tt_head *head)
 {
@@ -49,7 +42,7 @@ static void body(struct world_rank *me)
     for (int i = 0; i < ITERATIONS; i++) exchange(link, &head);
     times[b] = (double)(tt_now_ns() - begin) / ITERATIONS / 1000;
   }
-  qsort(times, BATCHES, sizeof *times, by_value);
+  sort(times, BATCHES);
   if (me->rank == 0) {
     printf("%s: 8 B exchanged in %.4f us (median), %.4f us (minimum)\n", me->world->ops->name, times[BATCHES / 2],
            times[0]);

@@ -4,11 +4,7 @@
  * Median, shortest and longest of some rounds, on rank 0.
  *
  *   bench_join [ROUNDS] */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "tutti.h"
+#include "bench.h"
 #include "tutti_fusion.h"
 
 #define ROUNDS_MOST 1000
@@ -20,26 +16,6 @@ enum { JOIN, REDUCED, STEPPED, TIMES };
 static const tuttiFusionTensor_t tensors[TENSORS] = {
     {"0", COUNT, tuttiFloat}, {"1", 1000, tuttiFloat}, {"2", COUNT, tuttiFloat}};
 static float data[TENSORS][COUNT];
-
-static void must(tuttiResult_t result)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "bench_join: %s\n", tuttiGetLastError(NULL));
-  exit(1);
-}
-
-static double now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static void step(tuttiFusion_t fusion)
 {
@@ -60,15 +36,15 @@ static void join(const tuttiLaunch_t *job, tuttiComm_t comm, tuttiComm_t small, 
   if (job->proc == 0) must(tuttiCommGetUniqueId(small, &id));
   must(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm, NULL));
   must(tuttiBarrier(comm, NULL));
-  double began_ms = now_ms();
+  double began_us = now_us();
   must(tuttiCommGrow(small, job->nprocs, &id, is_new ? job->proc : -1, &grown, NULL));
-  ms[JOIN] = now_ms() - began_ms;
+  ms[JOIN] = (now_us() - began_us) / 1e3;
   must(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, grown, NULL));
-  ms[REDUCED] = now_ms() - began_ms;
+  ms[REDUCED] = (now_us() - began_us) / 1e3;
   if (is_new) must(tuttiFusionCreate(&fusion, grown, tensors, TENSORS, NULL));
   else must(tuttiFusionMove(&fusion, grown));
   step(fusion);
-  ms[STEPPED] = now_ms() - began_ms;
+  ms[STEPPED] = (now_us() - began_us) / 1e3;
   must(tuttiFusionDestroy(fusion));
   must(tuttiCommDestroy(grown));
 }
@@ -90,7 +66,7 @@ int main(int argc, char **argv)
     for (int k = 0; k < TIMES; k++) all[k][round] = ms[k];
   }
   for (int k = 0; k < TIMES && job.proc == 0; k++) {
-    qsort(all[k], (size_t)rounds, sizeof all[k][0], by_value);
+    sort(all[k], rounds);
     printf("%-26s %8.2f ms, %.2f to %.2f\n", names[k], all[k][rounds / 2], all[k][0], all[k][rounds - 1]);
   }
   if (small) must(tuttiCommDestroy(small));

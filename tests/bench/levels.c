@@ -5,37 +5,21 @@
  * neighbouring batches, and the ratio of the least times.
  *
  *   tutti run -n 2 bench_levels [BATCHES [LEVEL]] */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/base.h"
-#include "tutti.h"
+#include "bench.h"
 
 static const size_t sizes[] = {8, 4096, 1048576};
 enum { SIZES = sizeof sizes / sizeof sizes[0], MOST = 1000 };
 
-static void check(tuttiResult_t result)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "bench_levels: %s\n", tuttiGetLastError(NULL));
-  exit(1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The time of a call, on the slowest rank: us. */
 static double batch(tuttiComm_t comm, float *data, size_t bytes, int calls)
 {
-  check(tuttiBarrier(comm, NULL));
+  must(tuttiBarrier(comm, NULL));
   uint64_t began_ns = tt_now_ns();
   for (int k = 0; k < calls; k++)
-    check(tuttiAllReduce(data, data, bytes / sizeof *data, tuttiFloat32, tuttiMax, comm, NULL));
+    must(tuttiAllReduce(data, data, bytes / sizeof *data, tuttiFloat32, tuttiMax, comm, NULL));
   double us = (double)(tt_now_ns() - began_ns) / 1000 / calls;
-  check(tuttiAllReduce(&us, &us, 1, tuttiFloat64, tuttiMax, comm, NULL));
+  must(tuttiAllReduce(&us, &us, 1, tuttiFloat64, tuttiMax, comm, NULL));
   return us;
 }
 
@@ -47,10 +31,10 @@ static tuttiComm_t join(const tuttiLaunch_t *launch, tuttiComm_t first, int leve
   config.fault_level = level;
   config.learn = 0; /* both with the same algorithm */
   if (first) {
-    if (launch->proc == 0) check(tuttiGetUniqueId(&id));
-    check(tuttiBcast(&id, sizeof id, tuttiUint8, 0, first, NULL));
+    if (launch->proc == 0) must(tuttiGetUniqueId(&id));
+    must(tuttiBcast(&id, sizeof id, tuttiUint8, 0, first, NULL));
   }
-  check(tuttiCommInitRankConfig(&comm, launch->nprocs, id, launch->proc, &config));
+  must(tuttiCommInitRankConfig(&comm, launch->nprocs, id, launch->proc, &config));
   return comm;
 }
 
@@ -61,13 +45,13 @@ int main(int argc, char **argv)
   tuttiLaunch_t launch;
   void *data;
   if (batches < 1 || batches > MOST) return 2;
-  check(tuttiGetLaunch(&launch));
+  must(tuttiGetLaunch(&launch));
   tuttiComm_t comms[2];
   tuttiComm_t all = join(&launch, NULL, 0);
   int replicas = level == 3 ? 3 : 1, leads = launch.proc % replicas == 0;
-  check(tuttiCommSplit(all, leads ? 0 : TUTTI_SPLIT_NOCOLOR, 0, &comms[0], NULL));
+  must(tuttiCommSplit(all, leads ? 0 : TUTTI_SPLIT_NOCOLOR, 0, &comms[0], NULL));
   comms[1] = join(&launch, all, level);
-  check(tuttiMemAlloc(&data, sizes[SIZES - 1]));
+  must(tuttiMemAlloc(&data, sizes[SIZES - 1]));
   if (launch.proc == 0)
     printf("%d ranks: bytes, us at level 0, us at level %d (medians), ratio, of minima\n", launch.nprocs / replicas,
            level);
@@ -76,24 +60,24 @@ int main(int argc, char **argv)
     for (int b = -2; b < batches; b++) {
       double of[2] = {1, 1};
       if (leads) of[0] = batch(comms[0], data, sizes[s], calls);
-      check(tuttiBarrier(all, NULL));
+      must(tuttiBarrier(all, NULL));
       of[1] = batch(comms[1], data, sizes[s], calls);
-      check(tuttiBarrier(all, NULL));
+      must(tuttiBarrier(all, NULL));
       if (b < 0) continue; /* the first ones open links */
       us[0][b] = of[0];
       us[1][b] = of[1];
       ratios[b] = of[1] / of[0];
     }
-    qsort(us[0], (size_t)batches, sizeof us[0][0], by_value);
-    qsort(us[1], (size_t)batches, sizeof us[1][0], by_value);
-    qsort(ratios, (size_t)batches, sizeof ratios[0], by_value);
+    sort(us[0], batches);
+    sort(us[1], batches);
+    sort(ratios, batches);
     if (launch.proc == 0)
       printf("%8zu %10.2f %10.2f %6.2f %6.2f\n", sizes[s], us[0][batches / 2], us[1][batches / 2], ratios[batches / 2],
              us[1][0] / us[0][0]);
   }
-  check(tuttiMemFree(data));
-  check(tuttiCommDestroy(comms[1]));
-  if (leads) check(tuttiCommDestroy(comms[0]));
-  check(tuttiCommDestroy(all));
+  must(tuttiMemFree(data));
+  must(tuttiCommDestroy(comms[1]));
+  if (leads) must(tuttiCommDestroy(comms[0]));
+  must(tuttiCommDestroy(all));
   return 0;
 }

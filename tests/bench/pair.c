@@ -7,11 +7,9 @@
  * prints MB/s of 10^6 bytes (those of ib_write_bw are of 2^20). rate: likewise in messages a second, each by itself.
  * heap (default): memory of tuttiMemAlloc. tags: in such memory, by the functions of tutti_message.h, which have no
  * groups. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "tutti_message.h"
 
 #define WINDOW 16
@@ -24,26 +22,6 @@ struct pair {
   int count;
   int has_tags, by_call;
 };
-
-static void must(tuttiResult_t result)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "bench_pair: %s\n", tuttiGetLastError(NULL));
-  exit(1);
-}
-
-static double now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static void send(const struct pair *pair, size_t len)
 {
@@ -68,7 +46,7 @@ static double latency_us(const struct pair *pair)
     if (pair->rank == 1) send(pair, pair->len);
     times[i] = now_us() - begin;
   }
-  qsort(times, (size_t)pair->count, sizeof *times, by_value);
+  sort(times, pair->count);
   half = times[pair->count / 2] / 2;
   free(times);
   return half;

@@ -1,41 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How long it takes to plan: 200 networks by chance of 1,000 tensors (or so many as the argument says), at costs of a
  * line and of 25 pieces. Prints median and longest in ms for each policy. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
 #include "base/base.h"
+#include "bench.h"
 #include "chance.h"
 #include "planner/plan.h"
 
 #define NETS 200
 
-static int by_value(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double now_ms(void)
-{
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return 1e3 * (double)time.tv_sec + 1e-6 * (double)time.tv_nsec;
-}
-
 /* From 64 parameters to some millions; backward of about 300 ms, forward of half of that. */
 static void net_fill(struct tt_model *net, struct tt_tensor *tensors, uint64_t *state)
 {
-  double now_us = 0;
+  double at_us = 0;
   for (int32_t l = net->n - 1; l >= 0; l--) {
     uint64_t count = (uint64_t)64 << below(state, below(state, 8) ? 10 : 17);
-    now_us += 1 + 0.1 * (double)below(state, 6000000u / (size_t)net->n);
-    tensors[l] = (struct tt_tensor){.count = count, .bytes = 4 * count, .ready_us = now_us,
+    at_us += 1 + 0.1 * (double)below(state, 6000000u / (size_t)net->n);
+    tensors[l] = (struct tt_tensor){.count = count, .bytes = 4 * count, .ready_us = at_us,
                                     .forward_us = 0.1 * (double)below(state, 3000000u / (size_t)net->n)};
   }
   net->tensors = tensors;
-  net->backward_us = now_us;
+  net->backward_us = at_us;
 }
 
 static struct tt_message_cost cost_make(int is_line, uint64_t *state)
@@ -61,12 +45,12 @@ static void policy_time(const char *name, int32_t n, struct tt_tensor *tensors)
     struct tt_fusion_plan plan;
     net_fill(&net, tensors, &chance);
     struct tt_message_cost cost = cost_make(k % 2, &chance);
-    double begin_ms = now_ms();
+    double begin_us = now_us();
     if (tt_fusion_plan_make(&plan, &policy, &net, &cost) != tuttiSuccess) exit(1);
-    ms[k] = now_ms() - begin_ms;
+    ms[k] = (now_us() - begin_us) / 1e3;
     tt_fusion_plan_destroy(&plan);
   }
-  qsort(ms, NETS, sizeof ms[0], by_value);
+  sort(ms, NETS);
   printf("%-16s %8.3f %8.3f\n", name, ms[NETS / 2], ms[NETS - 1]);
 }
 

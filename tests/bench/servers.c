@@ -5,29 +5,13 @@
  * Prints, for each length, us of a step of one tensor: the all-reduce; owners that update weights in a fusion without
  * servers (sgd); servers with a quorum of all; asynchronous SGD; easgd; gossip. All take turns, STEPS of each in each
  * of ROUNDS rounds behind a barrier; the least of the rounds counts, that of rank 0. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "tutti_fusion.h"
 
 enum way { ALL_REDUCE, OWNERS, SERVERS, ASGD, EASGD, GOSSIP, WAYS };
 static const char *const names[WAYS] = {"all-reduce", "owners", "servers", "asgd", "easgd", "gossip"};
-
-static void must(tuttiResult_t result)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "bench_servers: %s\n", tuttiGetLastError(NULL));
-  exit(1);
-}
-
-static double now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static tuttiFusion_t fusion_make(tuttiComm_t comm, enum way way, int nranks, float *data, size_t count)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "meeting.h"
 #include "ranks.h"
 
 enum { BORN, MADE, REDUCED, ENDED, STEPS };
@@ -25,13 +25,6 @@ struct job {
   int are_threads;
 };
 
-static long now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000L + now.tv_nsec / 1000;
-}
-
 static long cpu_us(int who)
 {
   struct rusage usage;
@@ -41,7 +34,7 @@ static long cpu_us(int who)
 
 static void note(const struct job *job, int step)
 {
-  long now = now_us(), last = atomic_load(&job->times->last_us[step]);
+  long now = meeting_now_us(), last = atomic_load(&job->times->last_us[step]);
   while (last < now && !atomic_compare_exchange_weak(&job->times->last_us[step], &last, now)) continue;
   if (!job->are_threads) atomic_fetch_add(&job->times->cpu_us[step], cpu_us(RUSAGE_SELF));
 }
@@ -79,9 +72,10 @@ static int measure(struct job *job, int nranks, int with_bytes)
   memset(job->times, 0, sizeof *job->times);
   int who = job->are_threads ? RUSAGE_SELF : RUSAGE_CHILDREN;
   double bytes = loopback_bytes();
-  long began_us = now_us(), cpu = cpu_us(who);
+  long began_us = meeting_now_us(), cpu = cpu_us(who);
   int failed = (job->are_threads ? ranks_run_threads : ranks_run_processes)(nranks, life, job, limit_s);
-  printf("%5d %9s %7.2f %7.2f", nranks, job->are_threads ? "threads" : "processes", (double)(now_us() - began_us) / 1e6,
+  long took_us = meeting_now_us() - began_us;
+  printf("%5d %9s %7.2f %7.2f", nranks, job->are_threads ? "threads" : "processes", (double)took_us / 1e6,
          (double)(cpu_us(who) - cpu) / 1e6);
   for (int step = MADE; step < STEPS; step++)
     printf("  %7.2f", (double)(atomic_load(&job->times->last_us[step]) - began_us) / 1e6);

@@ -51,13 +51,6 @@ struct world {
 static struct world *own; /* of this process */
 static volatile sig_atomic_t leaves;
 
-static long now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* The environment says on which host each rank is. */
 static int is_placed(void)
 {
@@ -88,7 +81,7 @@ static void end_oneself(int signal_number)
     leaves = 1; /* between two calls */
     return;
   }
-  atomic_store(&own->killed_us, now_us());
+  atomic_store(&own->killed_us, meeting_now_us());
   if (own->way == ABORT) abort();
   if (own->way == FAULT) raise(SIGSEGV);
   _exit(3);
@@ -131,7 +124,7 @@ static tuttiResult_t idle(const struct place *place)
 static tuttiResult_t step(struct place *place)
 {
   if (leaves) {
-    atomic_store(&own->killed_us, now_us());
+    atomic_store(&own->killed_us, meeting_now_us());
     exit(3);
   }
   struct exact_room *room = &place->room;
@@ -151,7 +144,7 @@ static tuttiResult_t step(struct place *place)
 static void verdict(struct place *place, tuttiResult_t result)
 {
   int rank = place->self->rank;
-  atomic_store(&own->knew_us[rank], now_us());
+  atomic_store(&own->knew_us[rank], meeting_now_us());
   const char *sentence = tuttiGetLastError(own->phase == IDLE ? place->room.comm : NULL);
   snprintf(own->sentence[rank], sizeof own->sentence[rank], "%s", sentence);
   atomic_store(&own->code[rank], 1 + (int)result);
@@ -260,7 +253,7 @@ static void victims_end(struct world *world, const int *pids, uint64_t *chance)
   long spread = world->phase == START ? 30000 : world->phase == DESTROY ? 4000 : 60000;
   usleep((useconds_t)below(chance, (size_t)spread) + (world->phase == SHRINK ? 100000 : 0));
   int signal_number = world->way == KILL ? SIGKILL : world->way == STOP ? SIGSTOP : SIGUSR1;
-  if (signal_number != SIGUSR1) atomic_store(&world->killed_us, now_us());
+  if (signal_number != SIGUSR1) atomic_store(&world->killed_us, meeting_now_us());
   for (int v = 0; v < world->nvictims; v++) {
     kill(pids[world->victims[v]], signal_number);
     usleep((useconds_t)gaps[below(chance, 4)]);
@@ -344,7 +337,7 @@ static void round_run(struct campaign *campaign, uint64_t phases_wanted)
   if (world->phase == START) setenv("TUTTI_INIT_TIMEOUT_MS", "5000", 1);
   else unsetenv("TUTTI_INIT_TIMEOUT_MS");
   if (!world->meeting || ranks_start(world->nranks, body, world, pids) != 0) exit(2);
-  for (long limit = now_us() + 60000000; now_us() < limit; usleep(100))
+  for (long limit = meeting_now_us() + 60000000; meeting_now_us() < limit; usleep(100))
     if (atomic_load(&world->meeting->arrived) >= world->nranks) break;
   victims_end(world, pids, &chance);
   atomic_store(&world->are_dead, 1);

@@ -328,13 +328,6 @@ static int survive(const struct ranks *survivor)
   return 0;
 }
 
-static int await(_Atomic int *word, int value)
-{
-  long limit = meeting_now_ms() + 30000;
-  while (atomic_load(word) < value && meeting_now_ms() < limit) usleep(200);
-  return atomic_load(word) >= value;
-}
-
 static int victim_start(struct job *job, int round)
 {
   struct ranks self = {.rank = victim_of(round, job->survivors), .nranks = job->survivors + 1, .id = job->id};
@@ -353,9 +346,9 @@ static void kill_and_recreate(int survivors)
   job->survivors = survivors;
   assert_int_equal(ranks_start(survivors, survive, job, pids), 0);
   for (int k = 0; k < WARM + kills; k++) {
-    assert_true(await(&job->made, k + 1));
+    assert_true(meeting_await(&job->made, k + 1));
     int pid = victim_start(job, k);
-    assert_true(await(&job->inside, (k + 1) * (survivors + 1)));
+    assert_true(meeting_await(&job->inside, (k + 1) * (survivors + 1)));
     usleep((useconds_t)(k % 7) * 3000);
     kill(pid, SIGKILL);
     assert_int_equal(ranks_wait(pid, 30), 128 + SIGKILL);

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "comm/creation_private.h"
+#include "meeting.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -32,13 +32,6 @@ struct trial {
   _Atomic int pid;
 };
 
-static long now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void burden(const struct trial *trial)
 {
   if (trial->touched) memset(malloc(trial->touched), 1, trial->touched);
@@ -54,7 +47,7 @@ static int blames(const struct ranks *self, const struct trial *trial, tuttiResu
   const char *sentence = tuttiGetLastError(NULL);
   snprintf(rank, sizeof rank, "rank %d", VICTIM);
   snprintf(pid, sizeof pid, "pid %d", atomic_load(&((struct trial *)(uintptr_t)trial)->pid));
-  long took = now_ms() - atomic_load(&((struct trial *)(uintptr_t)trial)->killed_ms);
+  long took = meeting_now_ms() - atomic_load(&((struct trial *)(uintptr_t)trial)->killed_ms);
   RANKS_CHECK(result == tuttiRemoteError);
   RANKS_CHECK(strstr(sentence, rank) && strstr(sentence, pid));
   printf("rank %d knew after %ld ms: %s\n", self->rank, took, sentence);
@@ -115,10 +108,9 @@ static void run(const struct trial *kind)
   struct trial *trial = ranks_shared(sizeof *trial);
   memcpy(trial, kind, sizeof *trial);
   assert_int_equal(ranks_start(RANKS, body, trial, pids), 0);
-  long limit = now_ms() + 60000 * ranks_patience();
-  while (atomic_load(&trial->in) < (kind->count ? RANKS : 1) && now_ms() < limit) usleep(500);
+  meeting_await(&trial->in, kind->count ? RANKS : 1);
   usleep(kind->opens ? 200000 : 20000);
-  atomic_store(&trial->killed_ms, now_ms());
+  atomic_store(&trial->killed_ms, meeting_now_ms());
   kill(pids[VICTIM], SIGKILL);
   for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 30), r == VICTIM ? 128 + SIGKILL : 0);
 }

@@ -10,16 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "chance.h"
+#include "meeting.h"
 #include "ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "seeds.h"
 
 #define LOGICAL 2
 #define MOST_REPLICAS 5
@@ -41,13 +43,6 @@ struct job {
   _Atomic long longest_us[PROCESSES]; /* of a call */
   uint64_t results[PROCESSES][CALLS]; /* digests; 0: the call has not ended */
 };
-
-static long now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static uint64_t digest(const void *data, size_t bytes)
 {
@@ -103,9 +98,9 @@ static int body(const struct ranks *self)
   for (int k = 0; k < CALLS; k++) {
     uint64_t result;
     atomic_store(&job->calls[self->rank], k);
-    long since = now_us();
+    long since = meeting_now_us();
     RANKS_CHECK(call(job, rank, k, comm, &result) == tuttiSuccess);
-    long took = now_us() - since;
+    long took = meeting_now_us() - since;
     if (k && took > atomic_load(&job->longest_us[self->rank])) atomic_store(&job->longest_us[self->rank], took);
     job->results[self->rank][k] = result;
     RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == LOGICAL);
@@ -137,10 +132,10 @@ static unsigned leaders_kill(const struct job *job, const int *pids, uint64_t *c
       if (below(chance, 4) == 0) victim = first + job->n - 1 - d;
       if (dead >> victim & 1 || below(chance, 5) == 0) continue;
       while (dead >> witness & 1 || witness == victim) witness++;
-      long limit = now_us() + 20000000;
-      while (atomic_load(&job->calls[witness]) < at && now_us() < limit) usleep(20);
-      long wait = now_us() + (long)below(chance, 1000);
-      while (now_us() < wait) {}
+      long limit = meeting_now_us() + 20000000;
+      while (atomic_load(&job->calls[witness]) < at && meeting_now_us() < limit) usleep(20);
+      long wait = meeting_now_us() + (long)below(chance, 1000);
+      while (meeting_now_us() < wait) {}
       kill(pids[victim], SIGKILL);
       dead |= 1u << victim;
       at += (int)below(chance, CALLS / 6);
@@ -168,8 +163,7 @@ static int job_run(struct job *job, int kills, long *longest_us)
   int pids[PROCESSES], nprocesses = LOGICAL * job->n, nkilled = 0;
   uint64_t chance = job->seed;
   assert_int_equal(ranks_start(nprocesses, body, job, pids), 0);
-  long limit = now_us() + 60000000;
-  while (atomic_load(&job->nready) < nprocesses && now_us() < limit) usleep(500);
+  assert_true(meeting_await(&job->nready, nprocesses));
   unsigned dead = kills ? leaders_kill(job, pids, &chance) : 0;
   for (int p = 0; p < nprocesses; p++) {
     int status = ranks_wait(pids[p], 60 * ranks_patience());
@@ -238,8 +232,7 @@ static void a_logical_rank_without_a_majority_ends_all(void **state)
   struct job *job = ranks_shared(sizeof *job);
   (void)state;
   assert_int_equal(ranks_start(6, lacks, job, pids), 0);
-  long limit = now_us() + 60000000;
-  while (atomic_load(&job->nready) < 6 && now_us() < limit) usleep(500);
+  assert_true(meeting_await(&job->nready, 6));
   usleep(30000);
   kill(pids[3], SIGKILL);
   kill(pids[5], SIGKILL);
@@ -255,10 +248,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(a_logical_rank_without_a_majority_ends_all)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--kills") == 0) njobs = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--kills", &first_seed, &njobs);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

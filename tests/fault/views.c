@@ -12,17 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "chance.h"
+#include "meeting.h"
 #include "ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "seeds.h"
 
 #define RANKS 5
 #define CALLS 400
@@ -141,13 +143,6 @@ static int body(const struct ranks *self)
   return 0;
 }
 
-static long now_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* Kills ranks at drawn calls, a drawn time after they have begun: the first ones apart, or all at nearly once. */
 static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, int ndead)
 {
@@ -155,12 +150,12 @@ static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, i
   int victim = (int)below(chance, (size_t)job->nranks), at = (int)below(chance, CALLS / 2);
   int are_apart = below(chance, 2) != 0;
   for (int d = 0; d < ndead; d++, victim = (victim + 1) % job->nranks) {
-    long limit = now_us() + 20000000;
+    long limit = meeting_now_us() + 20000000;
     int witness = 0;
     while (dead >> witness & 1) witness++;
-    while (atomic_load(&job->calls[witness]) < at && now_us() < limit) usleep(20);
-    long wait = now_us() + (long)below(chance, 500);
-    while (now_us() < wait) {}
+    while (atomic_load(&job->calls[witness]) < at && meeting_now_us() < limit) usleep(20);
+    long wait = meeting_now_us() + (long)below(chance, 500);
+    while (meeting_now_us() < wait) {}
     kill(pids[victim], SIGKILL);
     dead |= 1ull << victim;
     if (are_apart) at += 1 + (int)below(chance, (size_t)(CALLS - at) / 3 + 1);
@@ -222,8 +217,7 @@ static void job_run(uint64_t seed, const char *transports, int nhosts, int *nfai
   int most = nhosts > 1 ? (job->nranks - 1) / 2 : job->nranks - 1;
   ndead = 1 + (int)below(&chance, (size_t)most);
   assert_int_equal(ranks_start(job->nranks, body, job, pids), 0);
-  long limit = now_us() + 60000000;
-  while (atomic_load(&job->nready) < job->nranks && now_us() < limit) usleep(500);
+  assert_true(meeting_await(&job->nready, job->nranks));
   uint64_t dead = ranks_kill(job, pids, &chance, ndead);
   for (int r = 0; r < job->nranks; r++) {
     int status = ranks_wait(pids[r], 60 * ranks_patience());
@@ -283,14 +277,13 @@ static void silent(int nranks, int first)
   struct job *job = ranks_shared(sizeof *job);
   *job = (struct job){.transports = "tcp", .seed = !first};
   assert_int_equal(ranks_start(nranks, is_silent, job, pids), 0);
-  long limit = now_us() + 60000000;
-  while (atomic_load(&job->nready) < nranks && now_us() < limit) usleep(500);
+  assert_true(meeting_await(&job->nready, nranks));
   usleep(20000);
-  long since = now_us();
+  long since = meeting_now_us();
   for (int r = first; r < nranks; r += 2) kill(pids[r], SIGSTOP);
-  while (atomic_load(&job->nready) < nranks + nleft && now_us() < limit) usleep(500);
+  assert_true(meeting_await(&job->nready, nranks + nleft));
   printf("%d ranks, a silent host with %d: the others know after %ld ms, with a limit of 1000 ms\n", nranks,
-         nranks - nleft, (now_us() - since) / 1000);
+         nranks - nleft, (meeting_now_us() - since) / 1000);
   for (int r = first; r < nranks; r += 2) kill(pids[r], SIGCONT);
   for (int r = 0; r < nranks; r++) assert_int_equal(ranks_wait(pids[r], 30 * ranks_patience()), 0);
 }
@@ -370,10 +363,6 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(only_the_half_with_the_lowest_rank_goes_on)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--kills") == 0) njobs = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--kills", &first_seed, &njobs);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,23 @@
 
 #include "ranks.h"
 
-long meeting_now_ms(void)
+long meeting_now_us(void)
 {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+long meeting_now_ms(void)
+{
+  return meeting_now_us() / 1000;
+}
+
+int meeting_await(const _Atomic int *count, int n)
+{
+  long limit = meeting_now_ms() + MEETING_LIMIT_S * 1000L * ranks_patience();
+  while (atomic_load(count) < n && meeting_now_ms() < limit) usleep(200);
+  return atomic_load(count) >= n;
 }
 
 struct meeting *meeting_make(int members)

@@ -27,7 +27,11 @@ int meeting_wait(struct meeting *meeting);
 /* One member makes an id (`makes`), all get it. 0 as above, or if there was no id. */
 int meeting_id(struct meeting *meeting, int makes, tuttiUniqueId *id);
 
+/* A count in shared memory has come to n: 1; 0 if it has not within MEETING_LIMIT_S. */
+int meeting_await(const _Atomic int *count, int n);
+
 /* CLOCK_MONOTONIC, the same for all processes. */
 long meeting_now_ms(void);
+long meeting_now_us(void);
 
 #endif

@@ -353,10 +353,8 @@ static int ungiven_body(const struct ranks *self)
 static void weights_that_were_not_given_are_not_served(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(run_fusion("shm", 2, ungiven_body, NULL), 0);
-  assert_int_equal(run_fusion("tcp", 2, ungiven_body, NULL), 0);
-  unsetenv("TUTTI_DEBUG");
+  assert_int_equal(run_fusion_quietly("shm", 2, ungiven_body, NULL), 0);
+  assert_int_equal(run_fusion_quietly("tcp", 2, ungiven_body, NULL), 0);
 }
 
 /* The last rank destroys its fusion a step before the others, or dies. */
@@ -386,12 +384,10 @@ static void too_few_ranks_are_named(void **state)
 {
   int dies = 0;
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(run_fusion("shm", 3, end_body, &dies), 0);
-  assert_int_equal(run_fusion("tcp", 2, end_body, &dies), 0);
+  assert_int_equal(run_fusion_quietly("shm", 3, end_body, &dies), 0);
+  assert_int_equal(run_fusion_quietly("tcp", 2, end_body, &dies), 0);
   dies = 1;
-  assert_int_equal(run_fusion("shm", 3, end_body, &dies), 1); /* that died */
-  unsetenv("TUTTI_DEBUG");
+  assert_int_equal(run_fusion_quietly("shm", 3, end_body, &dies), 1); /* that died */
 }
 
 static int refused(const struct ranks *self, tuttiComm_t comm, const tuttiFusionConfig_t *config, const char *words)
@@ -450,9 +446,7 @@ static int wrong_body(const struct ranks *self)
 static void wrong_uses_are_named(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(run_fusion("shm", 2, wrong_body, NULL), 0);
-  unsetenv("TUTTI_DEBUG");
+  assert_int_equal(run_fusion_quietly("shm", 2, wrong_body, NULL), 0);
 }
 
 int main(void)

@@ -16,6 +16,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
+#include "comms.h"
+
 static int says(const char *words)
 {
   int found = strstr(pncclGetLastError(NULL), words) != NULL;
@@ -239,28 +241,6 @@ static void there_are_no_parameters_of_nccl(void **state)
 
 /* ---- communicators in one process ---- */
 
-static ncclComm_t comms[3];
-
-static void comms_make(int count)
-{
-  assert_int_equal(pncclCommInitAll(comms, count, NULL), tuttiSuccess);
-}
-
-static void comms_end(int count)
-{
-  for (int c = 0; c < count; c++) assert_int_equal(pncclCommDestroy(comms[c]), tuttiSuccess);
-}
-
-static void sum_is_right(int count)
-{
-  int x[3] = {1, 2, 4};
-  assert_int_equal(pncclGroupStart(), tuttiSuccess);
-  for (int c = 0; c < count; c++)
-    assert_int_equal(pncclAllReduce(&x[c], &x[c], 1, tuttiInt, tuttiSum, comms[c], NULL), tuttiSuccess);
-  assert_int_equal(pncclGroupEnd(), tuttiSuccess);
-  for (int c = 0; c < count; c++) assert_int_equal(x[c], (1 << count) - 1);
-}
-
 static void ranks_of_one_process_have_devices(void **state)
 {
   (void)state;
@@ -309,18 +289,11 @@ static void without_blocking_init_does_not_wait(void **state)
 {
   (void)state;
   ncclUniqueId id;
-  ncclResult_t now = tuttiInProgress;
   ncclConfig_t config = {.size = 24, .magic = NCCL_CONFIG_MAGIC, .version = 21400, .blocking = 0};
   assert_int_equal(pncclGetUniqueId(&id), tuttiSuccess);
   for (int c = 0; c < 2; c++)
     assert_int_equal(pncclCommInitRankConfig(&comms[c], 2, id, c, &config), tuttiInProgress);
-  for (int c = 0; c < 2; c++, now = tuttiInProgress) {
-    while (now == tuttiInProgress) {
-      usleep(500);
-      assert_int_equal(pncclCommGetAsyncError(comms[c], &now), tuttiSuccess);
-    }
-    assert_int_equal(now, tuttiSuccess);
-  }
+  for (int c = 0; c < 2; c++) comm_await(comms[c]);
   sum_is_right(2);
   comms_end(2);
 }
@@ -337,11 +310,7 @@ static void a_parent_is_in_progress_until_its_child_is_ready(void **state)
   assert_int_equal(parent, tuttiInProgress); /* the other rank has not called */
   assert_int_equal(pncclCommSplit(comms[1], 0, 0, &children[1], &config), tuttiInProgress);
   for (int c = 0; c < 2; c++) {
-    do {
-      usleep(500);
-      assert_int_equal(pncclCommGetAsyncError(comms[c], &parent), tuttiSuccess);
-    } while (parent == tuttiInProgress);
-    assert_int_equal(parent, tuttiSuccess);
+    comm_await(comms[c]);
     assert_int_equal(pncclCommGetAsyncError(children[c], &child), tuttiSuccess);
     assert_int_equal(child, tuttiSuccess);
   }

@@ -10,27 +10,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static ncclComm_t comms[3];
-
-static void comms_make(int count)
-{
-  assert_int_equal(pncclCommInitAll(comms, count, NULL), tuttiSuccess);
-}
-
-static void comms_end(int count)
-{
-  for (int c = 0; c < count; c++) assert_int_equal(pncclCommDestroy(comms[c]), tuttiSuccess);
-}
-
-static void sum_is_right(int count)
-{
-  int x[3] = {1, 2, 4};
-  assert_int_equal(pncclGroupStart(), tuttiSuccess);
-  for (int c = 0; c < count; c++)
-    assert_int_equal(pncclAllReduce(&x[c], &x[c], 1, tuttiInt, tuttiSum, comms[c], NULL), tuttiSuccess);
-  assert_int_equal(pncclGroupEnd(), tuttiSuccess);
-  for (int c = 0; c < count; c++) assert_int_equal(x[c], (1 << count) - 1);
-}
+#include "comms.h"
 
 /* NCCL 2.29: the root has the id, ranks of the parent have -1, new ones no parent. */
 static void a_communicator_grows_by_new_ranks_in_a_group(void **state)
@@ -73,11 +53,8 @@ static void a_parent_is_in_progress_until_the_new_ranks_have_come(void **state)
   assert_int_equal(pncclCommGetAsyncError(comms[0], &now), tuttiSuccess);
   assert_int_equal(now, tuttiInProgress);
   assert_int_equal(pncclCommGrow(NULL, 2, &id, 1, &grown[1], &config), tuttiInProgress);
-  for (int c = 0; c < 2; c++, now = tuttiInProgress)
-    while (now == tuttiInProgress) {
-      usleep(500);
-      assert_int_equal(pncclCommGetAsyncError(c ? grown[1] : comms[0], &now), tuttiSuccess);
-    }
+  comm_await(comms[0]);
+  comm_await(grown[1]);
   comms_end(1);
   memcpy(comms, grown, sizeof grown);
   sum_is_right(2);

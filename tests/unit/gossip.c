@@ -4,12 +4,6 @@
  * ever or leave early; the others go on.
  * "--seed N": the first seed; "--seeds N": so many; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/priority.h"
-#include "chance.h"
 #include "server/server.h"
 #include "slow.h"
 
@@ -18,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define RANKS 7
 #define SHARDS 3
@@ -48,33 +44,22 @@ struct note {
 };
 
 static struct world {
-  uint64_t seed, chance, now, order;
+  uint64_t seed, chance, now;
   int nranks, nshards, trains, stopped; /* stopped: a rank that never computes its last step; -1: none */
   uint64_t staleness;
   struct rank ranks[RANKS];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
   uint64_t free_at[RANKS][RANKS]; /* links keep the order */
   int64_t sum[SHARDS];            /* of all weights, as they were given and trained */
   int64_t lost[SHARDS];           /* differences that a server has gained, and the rank that asked has not lost yet */
   int refusals;
 } w;
 
-#define CHECK(condition, ...) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now); \
-      fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
-    } \
-  } while (0)
-
 /* ---- time and links ---- */
 
 static void note_at(uint64_t time, struct note note)
 {
-  struct note *kept = malloc(sizeof *kept);
-  *kept = note;
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, kept);
+  agenda_add(&w.agenda, time, &note, sizeof note);
 }
 
 static void send(struct note note)
@@ -248,12 +233,9 @@ static void world_make(uint64_t seed, int trains, uint64_t steps)
 static void world_run(uint64_t seed, int trains, uint64_t steps)
 {
   world_make(seed, trains, steps);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
-    free(note);
-    CHECK(w.order < NOTES, "no end");
+    CHECK(w.agenda.n < NOTES, "no end");
   }
   for (int r = 0; r < w.nranks; r++) {
     const struct rank *rank = &w.ranks[r];
@@ -262,7 +244,6 @@ static void world_run(uint64_t seed, int trains, uint64_t steps)
     for (int s = 0; s < w.nshards; s++) CHECK(!w.lost[s], "an answer of shard %d is missing", s);
   }
   for (int r = 0; r < w.nranks; r++) tt_server_destroy(w.ranks[r].server);
-  tt_priority_free(&w.notes);
 }
 
 /* ---- tests ---- */
@@ -296,10 +277,6 @@ int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_sum_stays_and_nobody_waits_for_a_rank_that_stops),
                                      cmocka_unit_test(ranks_that_only_exchange_get_the_mean)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

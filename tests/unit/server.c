@@ -4,12 +4,6 @@
  * no more than a number.
  * "--seed N": the first seed; "--seeds N": so many of each rule; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/priority.h"
-#include "chance.h"
 #include "server/server.h"
 #include "slow.h"
 
@@ -18,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define RANKS 6
 #define SERVERS 3
@@ -62,13 +58,13 @@ struct note {
 };
 
 static struct world {
-  uint64_t seed, chance, now, order;
+  uint64_t seed, chance, now;
   struct tt_server_spec spec;
   int nshards, by_decision;
   int32_t urgency[SHARDS];
   struct rank ranks[RANKS];
   struct server servers[SERVERS];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
   uint64_t free_at[RANKS + SERVERS][RANKS + SERVERS]; /* links keep the order */
   struct record records[RANKS][4 * STEPS][SHARDS];
   uint64_t done[SHARDS], answered[SHARDS];  /* updates; synchronous: versions that were sent to all */
@@ -79,24 +75,11 @@ static struct world {
   uint64_t decided;
 } w;
 
-static void wrong(void)
-{
-  fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now);
-}
-
-#define CHECK(condition, ...) \
-  do { \
-    if (!(condition)) wrong(), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
-  } while (0)
-
 /* ---- time and links ---- */
 
 static void note_at(uint64_t time, struct note note)
 {
-  struct note *kept = malloc(sizeof *kept);
-  *kept = note;
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, kept);
+  agenda_add(&w.agenda, time, &note, sizeof note);
 }
 
 /* Sends over the link from one end to another: ranks have the numbers below RANKS. */
@@ -466,16 +449,12 @@ static void end_check(void)
 static void world_run(uint64_t seed, enum tt_server_kind kind)
 {
   world_make(seed, kind);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
-    free(note);
-    CHECK(w.order < NOTES, "no end");
+    CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
   for (int s = 0; s < w.spec.nservers; s++) tt_server_destroy(w.servers[s].server);
-  tt_priority_free(&w.notes);
 }
 
 static void worlds_run(enum tt_server_kind kind)
@@ -523,10 +502,6 @@ int main(int argc, char **argv)
     cmocka_unit_test(softsync_updates_after_so_many_contributions),
     cmocka_unit_test(ssp_lets_no_rank_run_ahead),
     cmocka_unit_test(easgd_answers_each_exchange_by_itself)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

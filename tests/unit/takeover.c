@@ -5,12 +5,6 @@
  * takeover.h promises is read from the weights.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/priority.h"
-#include "chance.h"
 #include "server/server.h"
 #include "server/takeover.h"
 #include "slow.h"
@@ -20,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define RANKS 7
 #define SHARDS 2      /* of a share, at most */
@@ -69,21 +65,13 @@ struct rank {
 };
 
 static struct world {
-  uint64_t seed, chance, now, order, dead, far; /* far: ranks to which links are slow */
+  uint64_t seed, chance, now, dead, far; /* far: ranks to which links are slow */
   int nranks, quorum, nshards, may_lose;
   struct rank ranks[RANKS];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
   uint64_t free_at[RANKS][RANKS]; /* links keep the order */
   int ndoomed, nlost;
 } w;
-
-#define CHECK(condition, ...) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now); \
-      fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
-    } \
-  } while (0)
 
 static int has(uint64_t set, int rank)
 {
@@ -101,8 +89,7 @@ static struct note *copy_of(const struct note *note)
 
 static void note_at(uint64_t time, const struct note *note)
 {
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, copy_of(note));
+  agenda_add(&w.agenda, time, note, sizeof *note);
 }
 
 /* Sends a note of the sender's epoch. */
@@ -504,18 +491,14 @@ static void world_free(void)
       free(note);
     }
   }
-  tt_priority_free(&w.notes);
 }
 
 static int world_run(uint64_t seed, int may_lose)
 {
   world_make(seed, may_lose);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
-    free(note);
-    CHECK(w.order < NOTES, "no end");
+    CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
   int was_lost = w.nlost > 0;
@@ -565,10 +548,6 @@ int main(int argc, char **argv)
     cmocka_unit_test(live_ranks_go_on_with_all_that_they_have_seen),
     cmocka_unit_test(what_a_minority_has_done_is_kept_or_known_to_be_lost),
     cmocka_unit_test(wrong_words_change_nothing)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

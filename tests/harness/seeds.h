@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options of tests that draw their cases by seed: --seed N, the first one; `count` N (--seeds, --kills), so many of
+ * them; --only TEST. To be included behind cmocka.h. */
+#ifndef SEEDS_H
+#define SEEDS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+static inline void seeds_read(int argc, char **argv, const char *count, uint64_t *first, int *n)
+{
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--seed") == 0) *first = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], count) == 0) *n = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
+  }
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For simulations by seed: what is to happen, in order, and what must hold. The world of such a test is a static struct
+ * `w` with `seed` and `now`. To be included behind cmocka.h. */
+#ifndef SIMULATED_H
+#define SIMULATED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/priority.h"
+#include "chance.h"
+#include "seeds.h"
+
+#define CHECK(holds, ...) \
+  do { \
+    if (!(holds)) { \
+      fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now); \
+      fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
+    } \
+  } while (0)
+
+/* Notes of what is to happen: in the order of times; at one time in that in which they were added. */
+struct agenda {
+  struct tt_priority_queue notes;
+  uint64_t n; /* notes so far */
+  void *note; /* that happens now */
+};
+
+/* Adds a copy of a note. */
+static inline void agenda_add(struct agenda *agenda, uint64_t time, const void *note, size_t bytes)
+{
+  void *copy = malloc(bytes);
+  assert_non_null(copy);
+  memcpy(copy, note, bytes);
+  assert_true(tt_priority_reserve(&agenda->notes, agenda->notes.n + 1));
+  tt_priority_push(&agenda->notes, time, agenda->n++, copy);
+}
+
+/* The next note, and its time; it is there until the next call. NULL: there is none, and the agenda is empty memory. */
+static inline void *agenda_next(struct agenda *agenda, uint64_t *now)
+{
+  free(agenda->note);
+  agenda->note = tt_priority_first(&agenda->notes);
+  if (agenda->note) {
+    *now = agenda->notes.entries[0].urgency;
+    tt_priority_pop(&agenda->notes);
+  } else tt_priority_free(&agenda->notes);
+  return agenda->note;
+}
+
+#endif
