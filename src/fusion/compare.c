@@ -2,7 +2,9 @@
 /* Checks that options and tensors are the same on all ranks. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/time.h"
 #include "fusion/private.h"
 
 /* ---- options ---- */
@@ -17,7 +19,8 @@ struct said {
   char policy[sizeof ((struct config *)0)->policy_text];
   char codec[TT_CODEC_TEXT_BYTES];
   char update[RULE_BYTES];
-  int32_t has_come; /* beside the options */
+  int32_t has_come; /* beside the options, as is: */
+  uint64_t made;    /* rank 0's counts */
 };
 
 static void options_say(const struct config *config, struct said *said)
@@ -35,6 +38,7 @@ static void options_say(const struct config *config, struct said *said)
   tt_fusion_codec_text(&config->codec, said->codec);
   tt_fusion_rule_text(&config->rule, said->update);
   said->has_come = config->moving.has_come;
+  said->made = tt_now_ns() ^ (uint64_t)getpid() << 40;
   memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
 
@@ -86,6 +90,7 @@ static tuttiResult_t options_compare(struct config *config)
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess) result = said_compare(said, config->nranks);
   for (int r = 0; r < config->nranks; r++) config->moving.is_any |= said[r].has_come;
+  config->moving.made = said[0].made;
   tt_free(said);
   return result;
 }

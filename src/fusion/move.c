@@ -8,7 +8,8 @@
  * counts once: in results of steps up to that one, or in planes.
  *
  * Planes of contributions stay on their ranks. Planes of owners are zeros outside of what a rank owns: their sum is the
- * whole plane, of which each rank takes what it owns now. */
+ * whole plane, of which each rank takes what it owns now. So all ranks have to bring the same fusion: a move that has
+ * failed on some of them alone has left these with the one before, in which elements have other owners. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 
 /* A rank's message to the others. */
 struct said {
-  uint64_t step;
+  uint64_t step, made;
   int32_t has_come, kept;
   float planes_after;     /* in whose units planes are */
   float next_after, rate; /* of the next step */
@@ -44,6 +45,12 @@ static tuttiResult_t said_look(const struct said *said, int n, struct agreed *ag
     if (lowest < 0 || said[r].step < said[lowest].step) lowest = r;
   }
   for (int r = 0; r < n; r++) {
+    if (!said[r].has_come || said[r].made == said[first].made) continue;
+    return tt_fail(tuttiInvalidUsage, "ranks %d and %d bring fusions that two calls have made, as after a "
+                   "tuttiFusionMove that has failed on some ranks alone: create a fusion, and give it the weights by "
+                   "tuttiFusionState", first, r);
+  }
+  for (int r = 0; r < n; r++) {
     uint64_t step = said[r].step, low = said[lowest].step;
     if (!said[r].has_come || step == low || (step == low + 1 && said[r].kept != KEPT_NOTHING)) continue;
     return tt_fail(tuttiInvalidUsage, "rank %d has the state of step %llu, and not that of step %llu any more, which "
@@ -65,9 +72,9 @@ static tuttiResult_t agree(const struct tuttiFusion *fusion, const struct tuttiF
                      "that out, or create a fusion");
   result = tt_fusion_told(config, result);
   if (result == tuttiSuccess && from)
-    said[config->rank] = (struct said){.step = step_of(from), .has_come = 1, .kept = (int32_t)from->coding.past.kept,
-                                       .planes_after = from->coding.after, .next_after = from->shared.scale.after,
-                                       .rate = from->shared.scale.rate};
+    said[config->rank] = (struct said){.step = step_of(from), .made = from->config.moving.made, .has_come = 1,
+                                       .kept = (int32_t)from->coding.past.kept, .planes_after = from->coding.after,
+                                       .next_after = from->shared.scale.after, .rate = from->shared.scale.rate};
   if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess) result = said_look(said, config->nranks, agreed);
   tt_free(said);

@@ -17,6 +17,7 @@ enum kept {
 
 /* Part of the config. */
 struct moving {
+  uint64_t made;  /* a number of the call that made the fusion, the same on all its ranks; once options are compared */
   int has_come; /* this rank has a fusion that moves here */
   int is_any;   /* some rank has; known once the options are compared, the same on all ranks */
 };

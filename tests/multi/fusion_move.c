@@ -405,8 +405,36 @@ static int ahead_body(const struct ranks *self)
 static void a_step_that_cannot_be_taken_back_is_told_on_all_ranks(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(run_fusion("shm", 2, ahead_body, meeting_make(2)), 0);
+  assert_int_equal(run_fusion_quietly("shm", 2, ahead_body, meeting_make(2)), 0);
+}
+
+/* Rank 0 has moved its fusion, and rank 1 has not: what they own overlaps, or belongs to neither. */
+static int apart_body(const struct ranks *self)
+{
+  struct reference reference, *r = &reference;
+  tuttiFusion_t fusion, same;
+  tuttiComm_t comm, own, all;
+  reference_make(r, self->argument, 2);
+  RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(fusion_make(&fusion, comm, r) == tuttiSuccess && weights_give(self, fusion, r) == 0);
+  if (steps_run(self, fusion, r, 2)) return 1;
+  RANKS_CHECK(tuttiCommSplit(comm, self->rank, 0, &own, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommSplit(comm, 0, self->rank, &all, NULL) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiFusionMove(&fusion, own) == tuttiSuccess);
+  same = fusion;
+  RANKS_CHECK(tuttiFusionMove(&fusion, all) == tuttiInvalidUsage && fusion == same);
+  RANKS_CHECK(says("ranks 0 and 1 bring fusions that two calls have made") && says("tuttiFusionState"));
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(all) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(own) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  reference_free(r);
+  return 0;
+}
+
+static void fusions_of_two_calls_do_not_become_one(void **state)
+{
+  (void)state;
+  assert_int_equal(run_fusion_quietly("shm", 2, apart_body, NULL), 0);
+  assert_int_equal(run_fusion_quietly("shm", 2, apart_body, (char[]){"1bit"}), 0);
 }
 
 static int refused_body(const struct ranks *self)
@@ -446,8 +474,7 @@ static int refused_body(const struct ranks *self)
 static void what_cannot_move_stays_as_it_is(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(run_fusion("shm", 2, refused_body, NULL), 0);
+  assert_int_equal(run_fusion_quietly("shm", 2, refused_body, NULL), 0);
 }
 
 int main(void)
@@ -457,6 +484,7 @@ int main(void)
       cmocka_unit_test(weights_and_what_updates_keep_move_to_their_owners),
       cmocka_unit_test(a_rank_that_is_a_step_ahead_takes_it_back),
       cmocka_unit_test(a_step_that_cannot_be_taken_back_is_told_on_all_ranks),
+      cmocka_unit_test(fusions_of_two_calls_do_not_become_one),
       cmocka_unit_test(what_cannot_move_stays_as_it_is),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
