@@ -170,6 +170,9 @@ def type_code(dtype, name="dtype") -> int:
 def _retyped(seen, dtype, name):
     """The array as one of `dtype`: elements of the same size, or bytes."""
     code = type_code(dtype)
+    if seen.type.startswith("byte-swapped"):
+        raise refusal(f"{name} has elements of {seen.type}, and dtype is {NAMES[code]}: pass a copy in this "
+                      "processor's order of bytes, or leave dtype out where elements are only moved")
     if seen.itemsize == SIZES[code]:
         return seen._replace(type=NAMES[code])
     nbytes = seen.length * seen.itemsize

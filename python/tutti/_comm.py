@@ -2,6 +2,7 @@
 """Communicators: how they are made and end, and their collectives."""
 import atexit
 import collections
+import sys
 import time
 import weakref
 from ctypes import byref, c_int, c_void_p, sizeof
@@ -520,9 +521,17 @@ class Comm(Held):
     def abort(self) -> None:
         """Stops everything in progress and closes the communicator; other ranks see this rank leave.
 
-        It may be called from any thread. Calls that wait inside raise TuttiRemoteError.
+        It may be called from any thread. Calls that wait inside raise TuttiRemoteError. Its fusions are aborted, too:
+        one with servers serves other ranks no more.
         """
+        self._abort_fusions()
         self._end(C["tuttiCommAbort"])
+
+    def _abort_fusions(self):
+        for fusion in list(self._fusions):
+            with _interrupt.LOCK:
+                if fusion._handle is not None:
+                    fusion._end_call()
 
     def close(self) -> None:
         """Waits for operations with handles, then frees the communicator and its fusions. Again: nothing happens.
@@ -571,9 +580,14 @@ class Comm(Held):
 
 
 def _leave_all():
-    """At the end of the process memory goes that operations may still use."""
+    """At the end of the process memory goes that operations may still use.
+
+    A program that has ended by an exception serves nobody any more.
+    """
     for thing in list(_interrupt.OBJECTS):
         if isinstance(thing, Comm):
+            if hasattr(sys, "last_value"):
+                thing._abort_fusions()
             thing._leave()
 
 

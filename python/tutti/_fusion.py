@@ -250,8 +250,10 @@ class Fusion(Held):
     def wait(self, tensor: Optional[str] = None) -> None:
         """Waits until the sum of a tensor is there; without a name, for all tensors: that ends the step."""
         if tensor is None:
+            before = list(self._kept)
             self._check(self._call(C["tuttiFusionWaitAll"]))
-            self._kept = [None] * len(self._kept)
+            for index, kept in enumerate(before):
+                self._release(index, kept)
             return
         index = self._number(tensor)
         kept = self._kept[index]
@@ -299,24 +301,24 @@ class Fusion(Held):
 
         All ranks give the same ``after``. For floats only.
         """
-        check(C["tuttiFusionScale"](self._open(), number("before", before), number("after", after)))
+        check(self._call(C["tuttiFusionScale"], number("before", before), number("after", after)))
 
     def overflow(self) -> bool:
         """Whether an element of the step that ended last was or became infinite or NaN on any rank."""
         flag = c_int()
-        check(C["tuttiFusionOverflow"](self._open(), byref(flag)))
+        check(self._call(C["tuttiFusionOverflow"], byref(flag)))
         return bool(flag.value)
 
     def codec(self, codec: Optional[str]) -> None:
         """Sets another codec from the next step on, on all ranks alike, between steps; None: no codec."""
-        check(C["tuttiFusionCodec"](self._open(), words("codec", codec)))
+        check(self._call(C["tuttiFusionCodec"], words("codec", codec)))
 
     def rate(self, rate: float) -> None:
         """Sets the rate by which weights are updated, from the next step on, on all ranks alike.
 
         With ``quorum`` a rank may skip steps, so a schedule goes by ``info().updates``, not by a count of its own.
         """
-        check(C["tuttiFusionRate"](self._open(), number("rate", rate)))
+        check(self._call(C["tuttiFusionRate"], number("rate", rate)))
 
     def get_state(self, tensor: str, plane: int, out: Array) -> None:
         """Reads a plane of a tensor to an array of as many float32: 0, the weights of an update, and so on.
@@ -334,7 +336,7 @@ class Fusion(Held):
         if NAMES[kind] != "float32":
             raise refusal(f"planes are float32, not {NAMES[kind]}")
         index, plane = self._number(tensor), whole("plane", plane, 0, 7)
-        check(C["tuttiFusionState"](self._open(), index, plane, where, count, sets))
+        check(self._call(C["tuttiFusionState"], index, plane, where, count, sets))
 
     def move(self, comm: Comm) -> None:
         """Goes on over the communicator of a ``shrink`` or a ``grow``, with what codecs and updates have kept.
@@ -358,13 +360,13 @@ class Fusion(Held):
     def norm(self, tensor: str) -> float:
         """The L2 norm of a tensor's sum, the same bits on all ranks; after its wait and before its next push."""
         norm = c_double()
-        check(C["tuttiFusionNorm"](self._open(), self._number(tensor), byref(norm)))
+        check(self._call(C["tuttiFusionNorm"], self._number(tensor), byref(norm)))
         return norm.value
 
     def info(self) -> FusionInfo:
         """The state: plans, measured and predicted times."""
         info = _library.FusionInfo(size=ctypes.sizeof(_library.FusionInfo))
-        check(C["tuttiFusionGetInfo"](self._open(), byref(info)))
+        check(self._call(C["tuttiFusionGetInfo"], byref(info)))
         values = {name: getattr(info, name) for name in FusionInfo._fields}
         return FusionInfo(**{**values, "is_by_priority": bool(info.is_by_priority)})
 
@@ -375,7 +377,7 @@ class Fusion(Held):
         text, length = c_char_p(), c_size_t()
         out = c_void_p(system.open_memstream(byref(text), byref(length)))
         try:
-            code = C["tuttiFusionPrint"](self._open(), out, int(json))
+            code = self._call(C["tuttiFusionPrint"], out, int(json))
         finally:
             system.fclose(out)
         said = ctypes.string_at(text, length.value).decode()
@@ -392,7 +394,7 @@ class Fusion(Held):
     def close(self) -> None:
         """Ends the fusion; a step that is under way is abandoned. Again: nothing happens.
 
-        Other threads that push or wait meanwhile get an error.
+        Other threads that are in a call meanwhile get an error.
         """
         with _interrupt.LOCK:
             handle, self._handle = self._handle, None

@@ -186,10 +186,17 @@ class Group(Held):
         self._depth += 1
         if THREAD.group is not None:
             return self
-        check(C["tuttiGroupStart"]())
-        THREAD.group = self
-        OPEN.append(self)
-        return self
+        try:
+            check(C["tuttiGroupStart"]())
+            THREAD.group = self
+            OPEN.append(self)
+            return self
+        except KeyboardInterrupt:  # the library's group may be open: calls of this thread would only be collected there
+            self._depth, THREAD.group = 0, None
+            OPEN[:] = [group for group in OPEN if group is not self]
+            C["tuttiRefuse"](TuttiUsageError.code, b"the group was interrupted when it began")
+            C["tuttiGroupEnd"]()
+            raise
 
     def __exit__(self, kind, why, trace):
         self._depth -= 1

@@ -154,7 +154,7 @@ def _op(options):
     if op is None:
         return "sum"
     if op.name not in _OPS:
-        raise refusal(f"op is {op.name}: it must be one of SUM, PRODUCT, MIN and MAX")
+        raise refusal(f"op is {op.name}: it must be one of SUM, PRODUCT, MIN, MAX and AVERAGE")
     return _OPS[op.name]
 
 

@@ -187,6 +187,17 @@ class Groups(unittest.TestCase):
             self.assertEqual(list(handle.wait()) + list(y), [2, 4])
         ranks.threads(2, body)
 
+    def test_a_group_that_is_interrupted_when_it_begins_leaves_none_open(self):
+        interrupts = 0
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            for stop in range(1, 60):
+                group = tutti.group()
+                if not ranks.interrupted_at(stop, ("__enter__", "check"), group.__enter__):
+                    group.__exit__(None, None, None)
+                    break
+                self.assertEqual(list(comm.all_reduce(floats(1), out=floats(0))), [1], stop)
+                interrupts += 1
+        self.assertGreater(interrupts, 3)
 
     def test_a_group_ends_whatever_the_text_of_the_exception_is(self):
         def body(comm):

@@ -219,6 +219,29 @@ def interrupted_beside_another_wait():
             print("told")
 
 
+def trained_until(comm, end):
+    """Rank 0 makes a step with servers and calls end(); the others go on until they are told."""
+    fusion = tutti.Fusion(comm, {"w": (500, "float32")}, update="sgd", staleness=2)
+    w = array.array("f", [0] * 500)
+    fusion.set_state("w", 0, w)
+    for _ in range(20000):
+        try:
+            fusion.push("w", array.array("f", [1] * 500), w)
+            fusion.wait()
+        except tutti.TuttiRemoteError:
+            return
+        if comm.rank == 0:
+            end()
+            return
+    raise AssertionError("not told")
+
+
+def ends_by_an_exception():
+    def end():
+        raise KeyError("the end of rank 0")
+    trained_until(tutti.init(), end)
+
+
 class Fusions(unittest.TestCase):
     def test_sums_are_exact(self):
         for size in (1, 2, 3):
@@ -281,6 +304,66 @@ class Fusions(unittest.TestCase):
         finally:
             tutti._fusion.C["tuttiFusionDestroy"] = destroy
         self.assertEqual(ends, [0, 0])
+
+    def test_close_waits_for_a_thread_that_asks(self):
+        asks, goes_on, ends = threading.Event(), threading.Event(), []
+        functions = tutti._fusion.C
+        kept = {name: functions[name] for name in ("tuttiFusionGetInfo", "tuttiFusionDestroy")}
+
+        def ask(handle, info):
+            asks.set()
+            goes_on.wait()
+            ends.append("answered")
+            return kept["tuttiFusionGetInfo"](handle, info)
+
+        def destroy(handle):
+            ends.append("destroyed")
+            return kept["tuttiFusionDestroy"](handle)
+
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            fusion = tutti.Fusion(comm, {"x": (9, "float32")})
+            functions.update(tuttiFusionGetInfo=ask, tuttiFusionDestroy=destroy)
+            try:
+                other = threading.Thread(target=fusion.info)
+                other.start()
+                asks.wait()
+                threading.Timer(0.1, goes_on.set).start()
+                fusion.close()
+                other.join()
+            finally:
+                functions.update(kept)
+        self.assertEqual(ends, ["answered", "destroyed"])
+
+    def test_a_wait_for_all_lets_go_of_no_array_of_the_next_step(self):
+        wait_all, pushed = tutti._fusion.C["tuttiFusionWaitAll"], [Mark("f", [1] * 9)]
+        alive = weakref.ref(pushed[0])
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            fusion = tutti.Fusion(comm, {"x": (9, "float32")})
+
+            def wait_and_be_late(handle):
+                code = wait_all(handle)
+                other = threading.Thread(target=lambda: fusion.push("x", pushed.pop()))
+                other.start()
+                other.join()
+                return code
+
+            fusion.push("x", array.array("f", [1] * 9))
+            tutti._fusion.C["tuttiFusionWaitAll"] = wait_and_be_late
+            try:
+                fusion.wait()
+            finally:
+                tutti._fusion.C["tuttiFusionWaitAll"] = wait_all
+            self.assertIsNotNone(alive())
+            fusion.wait()
+            self.assertIsNone(alive())
+
+    def test_an_abort_serves_nobody(self):
+        ranks.threads(2, lambda comm: trained_until(comm, comm.abort))
+
+    def test_who_ends_by_an_exception_serves_nobody(self):
+        done = ranks.processes(2, __file__, "ends_by_an_exception")
+        self.assertIn("KeyError: 'the end of rank 0'", done.stderr)
+        self.assertNotIn("not told", done.stderr)
 
     def test_an_interrupted_push_keeps_what_the_library_has_got(self):
         taken_and_interrupted = 0

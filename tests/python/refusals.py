@@ -47,6 +47,8 @@ class OfOneRank(unittest.TestCase):
     def test_other_orders_of_bytes_are_refused(self):
         swapped = (ctypes.c_float.__ctype_be__ * 2)()
         self.refused(["byte-swapped float32"], lambda: self.comm.all_reduce(swapped))
+        self.refused(["byte-swapped float32", "dtype is float32", "leave dtype out"],
+                     lambda: self.comm.all_reduce(swapped, dtype="float32"))
 
     def test_arrays_with_gaps_are_refused(self):
         self.refused(["x is not contiguous", "ascontiguousarray(x)"],

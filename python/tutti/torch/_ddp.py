@@ -17,6 +17,12 @@ def _flat(tensor):
     return tensor if tensor.is_contiguous() else tensor.as_strided((tensor.numel(),), (1,))
 
 
+def _is_piece(tensor):
+    """Whether the elements are one piece of memory, in any order of the dimensions."""
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.numel() in (0, last + 1)
+
+
 class DDPHook(Held):
     """The fusion of a model, made by ``ddp_hook``; ``fusion`` has its plans and times (``fusion.info()``)."""
 
@@ -111,6 +117,7 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
     if not isinstance(model, DistributedDataParallel):
         raise refusal(f"model is of type {type(model).__name__}: it must be a DistributedDataParallel")
     tensors, parameters, sparse = {}, {}, _sparse(model.module)
+    has_update = options.get("update") not in (None, "none")
     ignored = set(getattr(model, "parameters_to_ignore", ()))
     for name, parameter in model.module.named_parameters():
         if not parameter.requires_grad or name in ignored:
@@ -120,12 +127,15 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
         if id(parameter) in sparse:
             raise refusal(f"parameter {name} has sparse gradients, which a fusion cannot take: make its module with "
                           "sparse=False, or train without this hook")
+        if has_update and not _is_piece(parameter):
+            raise refusal(f"parameter {name} has gaps in memory (strides {tuple(parameter.stride())}), and update= is "
+                          "given: make it of a tensor of its own (tensor.clone())")
         parameters[name] = parameter
         tensors[name] = (parameter.numel(), NAMES[CODES[parameter.dtype]])
     if str(options.get("update")).partition(":")[0] in ("easgd", "gossip"):
         raise refusal(f"update is {options['update']!r}: ranks that exchange weights train alone, without "
                       "DistributedDataParallel; push weights to a tutti.Fusion instead")
     fusion = Fusion(found(model.process_group)._comm, tensors, op="avg", **options)
-    hook = DDPHook(fusion, parameters, options.get("update") not in (None, "none"))
+    hook = DDPHook(fusion, parameters, has_update)
     model.register_comm_hook(hook, DDPHook._push)
     return hook
