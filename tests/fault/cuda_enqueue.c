@@ -98,6 +98,8 @@ static int body(const struct ranks *self)
       return 1;
     }
   RANKS_CHECK(n > 20);
+  for (int c = 0; c < COMMS; c++)
+    for (int k = 0; k < CALLS; k++) RANKS_CHECK(tuttiStreamDestroy(side.streams[c][k]) == tuttiSuccess);
   return 0;
 }
 
