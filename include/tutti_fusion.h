@@ -114,7 +114,7 @@
  * tensors must be pushed before the first wait. Norms are those of the weights that were written. Codecs of
  * contributions may be those whose codes go to owners: fp16, bf16, int8, 1bit (without its plane of sums), qsgd and
  * terngrad. The others, which are sparse, give every rank the whole sum, and weights that owners gave would travel
- * whole: leave out the update, and update the same weights on each rank.
+ * whole: leave out the update, and update the same weights on each rank; or have servers, see below.
  *
  * Servers. With config.quorum or config.staleness, beside config.update, a contribution counts when it comes: each
  * owner is the *server* of its elements. Contributions go to it as messages when they are pushed, that of the first
@@ -124,7 +124,7 @@
  *   quorum k, staleness 0  An update is of one step, and takes the contributions of the k ranks (or more) that all
  *                          servers have completely first. They are decided once for a step, for all tensors alike;
  *                          later ones count in no step (backup workers: Chen et al., 2016). k = n: all count, and
- *                          weights have the bits of a fusion without servers
+ *                          weights have the bits of a fusion without servers, but with "terngrad"
  *   quorum k, staleness s  An update is of the next k contributions to an element, whoever sent them (k = 1:
  *                          asynchronous SGD; else n-softsync: Zhang et al., IJCAI 2016). One that was computed from
  *                          weights which have had more than s updates since then does not count. With k > 1 a rank
@@ -149,20 +149,27 @@
  * tuttiRemoteError. A rank that calls it before it has given its weights, while others contribute to them, ends the
  * fusion.
  *
+ * Contributions travel to servers in wire_type or by any codec, and weights come back in weights_type, as without
+ * servers. A sparse codec gives a whole tensor to one owner. The server adds what it decodes of each contribution, in
+ * the order of ranks, with a staleness in that in which they came. With "terngrad" each rank has a scale of its own. A
+ * codec keeps what it leaves out by the steps of its own rank: a contribution that does not count leaves planes as they
+ * were before it, with a staleness those of the elements of which it did not. So what was kept before is in the next
+ * contribution once more, and a gradient that came too late in none.
+ *
  * Deaths. With quorum k < n and staleness 0 a fusion that is made on all ranks survives the death of up to n - k ranks
  * (one that was stopped for longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the
- * log. All waits, that of
- * the step under way included, end as ever, with weights of the same contributors in all elements on all ranks: a
- * contribution of a dead rank is in a step for all elements or for none. Another rank serves its elements from then on,
- * from the newest weights that any rank has completely; an update that no rank has completely is made once more, of the
- * contributions of live ranks, so a function may be called twice with the same `step`. The planes behind the weights
- * (the velocity, or those of a function) begin as zeros for these elements; tuttiFusionState gives all of them to the
- * rank that serves them. One death more ends the fusion on all ranks with tuttiRemoteError, which names all dead ranks;
- * ranks that are in tuttiFusionDestroy and dead ones together may be n - k. If k is not more than n / 2, ranks may have
- * run so far ahead of the others that their last updates die with them: that is such an error, too. The communicator
- * from which the fusion was made fails at the first death, and its collectives with it, as ever: end it with
- * tuttiCommAbort when the fusion is destroyed. With k = n, or a staleness, all ranks get an error if a rank dies:
- * the server of an element alone has its newest weights there.
+ * log. All waits, that of the step under way included, end as ever, with weights of the same contributors in all
+ * elements on all ranks: a contribution of a dead rank is in a step for all elements or for none. Another rank serves
+ * its elements from then on, from the newest weights that any rank has completely; an update that no rank has
+ * completely is made once more, of the contributions of live ranks, so a function may be called twice with the same
+ * `step`. The planes behind the weights (the velocity, or those of a function) begin as zeros for these elements, and
+ * with 16 bits of weights_type their masters as they travelled; tuttiFusionState gives all of them to the rank that
+ * serves them. One death more ends the fusion on all ranks with tuttiRemoteError, which names all dead ranks; ranks
+ * that are in tuttiFusionDestroy and dead ones together may be n - k. If k is not more than n / 2, ranks may have run
+ * so far ahead of the others that their last updates die with them: that is such an error, too. The communicator from
+ * which the fusion was made fails at the first death, and its collectives with it, as ever: end it with tuttiCommAbort
+ * when the fusion is destroyed. With k = n, or a staleness, all ranks get an error if a rank dies: the server of an
+ * element alone has its newest weights there.
  *
  * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
  * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in
@@ -197,8 +204,8 @@
  * The rest is as with servers.
  *
  * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
- * (tuttiInvalidUsage). Tensors, wire_type and weights_type are tuttiFloat32; codecs, "lars", overflow and norms are
- * refused at creation (tuttiInvalidArgument). Contributions are copied, and wait in the memory of their server; with
+ * (tuttiInvalidUsage). "lars", overflow and norms are refused at creation (tuttiInvalidArgument), and for exchanges
+ * codecs and all types but tuttiFloat32. Contributions are copied, and wait in the memory of their server; with
  * quorum k < n each rank keeps two copies of all weights beside that, and one of the planes that it owns. Then copies
  * also pile up without a bound where ranks go on without one behind a slow link: in each step one of its
  * contributions, which wait to be sent though they are late, and at each server, or at the rank, one of the weights

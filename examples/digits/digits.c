@@ -11,6 +11,7 @@
  *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
  *   digits --threads 4 --codec 1bit     or as one bit and two means a row, at a 20th of them
  *   digits --threads 4 --backup 1       owners update weights by the first 3 contributions of a step
+ *   digits --threads 4 --server --codec 1bit    owners update weights, by gradients that travel as bits
  *   digits --threads 4 --gossip         ranks train weights of their own, and average them in pairs
  *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
@@ -29,8 +30,6 @@
 #ifndef DIGITS_CSV
 #define DIGITS_CSV "digits.csv"
 #endif
-
-#define CODED_LEAST 100 /* elements: both matrices, but no bias */
 
 struct options {
   int threads;
@@ -342,14 +341,16 @@ int main(int argc, char **argv)
   struct options options = {.threads = 1, .epochs = 25, .wire = tuttiFloat32, .rate = -1, .momentum = -1, .seed = 1,
                             .data = DIGITS_CSV};
   parse(&options, argc, argv);
+  options.servers.codec = options.codec;
+  options.servers.wire = options.wire;
   options.servers.epochs = options.epochs;
   options.servers.seed = options.seed;
   if (options.servers.nkills && (options.threads > 1 || options.servers.backup < options.servers.nkills)) {
     fputs("digits: --kill kills processes, no more of them than --backup: leave --threads out\n", stderr);
     return 2;
   }
-  if (options.forget && !options.codec) {
-    fputs("digits: --forget is of use with a --codec that keeps something\n", stderr);
+  if (options.forget && (!options.codec || options.has_servers)) {
+    fputs("digits: --forget is of use with a --codec that keeps something, and without servers\n", stderr);
     return 2;
   }
   if (!!options.servers.backup + !!options.servers.stale + !!options.servers.elastic + options.servers.gossip > 1) {

@@ -12,7 +12,8 @@
 enum {
   HIDDEN = 64,
   WEIGHTS = HIDDEN * PIXELS + HIDDEN + CLASSES * HIDDEN + CLASSES,
-  BATCH_MAX = 64
+  BATCH_MAX = 64,
+  CODED_LEAST = 100 /* elements of a tensor that a codec is for: both matrices, but no bias */
 };
 
 struct network {

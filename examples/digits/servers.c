@@ -50,7 +50,7 @@ static const char *update_of(const struct servers *options)
   if (options->elastic) return "easgd";
   if (options->gossip) return "gossip";
   if (options->stale) return options->whole_rate ? "function" : "sgd";
-  return "momentum:0.9";
+  return options->codec && strncmp(options->codec, "dgc", 3) == 0 ? "sgd" : "momentum:0.9"; /* dgc has its own */
 }
 
 /* Weights are given once, the same on all ranks. Asynchronous updates have no momentum: old gradients are one. */
@@ -58,8 +58,15 @@ static void fusion_create(struct job *job, tuttiComm_t comm)
 {
   tuttiFusionTensor_t tensors[TENSORS];
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-  for (int t = 0; t < TENSORS; t++)
+  uint32_t rows[TENSORS];
+  for (int t = 0; t < TENSORS; t++) {
     tensors[t] = (tuttiFusionTensor_t){network_tensors[t].name, (size_t)network_tensors[t].count, tuttiFloat32};
+    rows[t] = (uint32_t)network_tensors[t].row;
+  }
+  config.codec = job->options->codec;
+  config.codec_least = CODED_LEAST;
+  config.rows = rows;
+  if (job->options->wire != tuttiFloat32) config.wire_type = job->options->wire;
   config.op = tuttiAvg;
   config.update = update_of(job->options);
   if (strcmp(config.update, "function") == 0) config.function = descend;

@@ -22,6 +22,8 @@ struct servers {
   int elastic; /* ranks have their own weights, and exchange them with a center after so many steps; 0: they do not */
   int gossip;  /* 1: likewise, in each step with a neighbour */
   int slow_ms, nslow; /* so long each of the last `nslow` ranks sleeps in each step */
+  const char *codec; /* by which gradients travel; NULL: none */
+  int wire;          /* without one: tuttiDataType_t in which they do */
   int epochs, seed;
   int seconds; /* 0: so many epochs; else ranks that do not wait for each other end after this time */
   int nkills;

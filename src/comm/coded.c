@@ -172,13 +172,21 @@ static const float *contribution(const struct tt_coded *coded, const struct tt_c
   return values;
 }
 
+static void plain_write(const struct tt_coded *coded, const struct tt_coded_place *place, uint8_t *to)
+{
+  const struct tt_coded_plain plain = {coded->spec.redop, coded->nranks, coded->spec.before,
+                                       coded->update.wires[TT_CODEC_CONTRIBUTION], coded->update.type};
+  const char *in = place->laid->part.in;
+  tt_coded_plain_write(&plain, in + place->skip * tt_type_size(plain.memory), place->piece.count, to);
+}
+
 static void place_encode(struct tt_coded *coded, const struct tt_coded_place *place, const struct tt_codes *codes)
 {
   int share = is_gathered(coded) ? coded->rank : place->owner;
   uint8_t *code = (uint8_t *)codes->sent.memory + coded->starts[0][share] + place->at[0];
   if (place->laid->part.codec.row)
-    tt_coded_encode(place, TT_CODEC_CONTRIBUTION, contribution(coded, place, codes->values.memory), code);
-  else tt_coded_plain_write(coded, place, code);
+    tt_coded_encode(&place->laid->part, &place->piece, contribution(coded, place, codes->values.memory), code);
+  else plain_write(coded, place, code);
 }
 
 static tuttiResult_t gathered_decode(struct tt_coded *coded, const struct tt_coded_place *place,
@@ -188,7 +196,7 @@ static tuttiResult_t gathered_decode(struct tt_coded *coded, const struct tt_cod
   uint32_t most = 0;
   for (int rank = 0; rank < coded->nranks && result == tuttiSuccess; rank++) {
     const uint8_t *code = (const uint8_t *)codes->sent.memory + coded->starts[0][rank] + place->at[0];
-    result = tt_coded_decode_add(place, TT_CODEC_CONTRIBUTION, rank, code, out);
+    result = tt_coded_place_add(place, TT_CODEC_CONTRIBUTION, rank, code, out);
     if (place->bytes[0] && tt_codec_wanted(code) > most) most = tt_codec_wanted(code);
   }
   if (place->laid->part.wants) *place->laid->part.wants = most;
@@ -208,7 +216,7 @@ static tuttiResult_t place_decode(struct tt_coded *coded, const struct tt_coded_
   }
   memset(out, 0, place->piece.count * sizeof *out);
   tuttiResult_t result = is_gathered(coded) ? gathered_decode(coded, place, codes, out)
-                                            : tt_coded_decode_add(place, TT_CODEC_RESULT, place->owner, code, out);
+                                            : tt_coded_place_add(place, TT_CODEC_RESULT, place->owner, code, out);
   if (factor != 1) tt_coded_multiply(out, out, place->piece.count, factor);
   if (coded->spec.overflow && !tt_reduce_table()->finite[tuttiFloat32](out, place->piece.count)) coded->overflow = 1;
   return result;

@@ -92,6 +92,31 @@ tuttiResult_t tt_comm_queue_coded(struct tuttiComm *comm, struct tuttiStream *st
 /* As tt_op_begin. */
 struct tt_op *tt_op_begin_coded(struct tuttiComm *comm, const struct tt_coded_spec *spec);
 
+/* ---- contributions and weights that travel otherwise, with the bits that they have in a coded reduction ---- */
+
+/* How contributions travel without a codec. */
+struct tt_coded_plain {
+  int redop, nranks; /* as of a spec */
+  float before;
+  int type, memory;  /* in which they travel; of the elements: the same, or fp32 */
+};
+
+void tt_coded_plain_write(const struct tt_coded_plain *plain, const void *from, uint64_t count, void *to);
+
+/* Converts floats; to and from the same type, or one of the two is fp32. */
+void tt_coded_convert(int to_type, void *to, int from_type, const void *from, uint64_t count);
+
+/* Encodes elements of a part, with its planes. piece->rank is this rank. */
+void tt_coded_encode(const struct tt_coded_part *part, const struct tt_codec_piece *piece, const float *values,
+                     void *code);
+
+/* Adds a code that came. Errors: tuttiRemoteError: it is damaged. */
+tuttiResult_t tt_coded_decode_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const void *code,
+                                  uint64_t bytes, float *sum);
+
+/* Multiplies, each product rounded to nearest. to and from may be the same. */
+void tt_coded_multiply(float *to, const float *from, uint64_t count, float factor);
+
 /* Contributions that are added by the one tree of all-reduces with `deterministic` (algos/binary_blocks.c). */
 struct tt_coded_tree {
   void *(*at)(const struct tt_coded_tree *tree, int k); /* the k-th contribution, which may be changed */

@@ -64,23 +64,15 @@ tuttiResult_t tt_coded_place_sum(struct tt_coded *coded, const struct tt_coded_p
 tuttiResult_t tt_coded_place_turn(struct tt_coded *coded, const struct tt_coded_place *place,
                                   const struct tt_codes *codes);
 
-/* Writes this rank's contribution as it travels in an update without a codec; writes the weights that have come to the
- * part's `out`. */
-void tt_coded_plain_write(const struct tt_coded *coded, const struct tt_coded_place *place, uint8_t *to);
+/* Writes the weights that have come to the part's `out`. */
 void tt_coded_weights_read(struct tt_coded *coded, const struct tt_coded_place *place, const uint8_t *from);
 
 /* The norms that this rank tells the others, 2 for each part, and those that it has heard. */
 void tt_coded_norms_tell(const struct tt_coded *coded, double *told);
 void tt_coded_norms_take(struct tt_coded *coded, const double *told);
 
-/* Encodes in one of the stages. */
-void tt_coded_encode(const struct tt_coded_place *place, enum tt_codec_stage stage, const float *values, uint8_t *code);
-
 /* Adds a code that came. Errors: tuttiRemoteError: it is damaged. */
-tuttiResult_t tt_coded_decode_add(const struct tt_coded_place *place, enum tt_codec_stage stage, int rank,
-                                  const uint8_t *code, float *sum);
-
-/* Multiplies, each product rounded to nearest. */
-void tt_coded_multiply(float *to, const float *from, uint64_t count, float factor);
+tuttiResult_t tt_coded_place_add(const struct tt_coded_place *place, enum tt_codec_stage stage, int rank,
+                                 const uint8_t *code, float *sum);
 
 #endif

@@ -33,30 +33,35 @@ static void plane_read(float *to, const float *from, uint64_t count, double fact
   fpenv_leave(env);
 }
 
-void tt_coded_encode(const struct tt_coded_place *place, enum tt_codec_stage stage, const float *values, uint8_t *code)
+void tt_coded_encode(const struct tt_coded_part *part, const struct tt_codec_piece *piece, const float *values,
+                     void *code)
 {
-  const struct tt_coded_part *part = &place->laid->part;
-  struct tt_codec_piece piece = place->piece;
   float *planes[TT_CODEC_PLANES] = {NULL, NULL};
-  piece.stage = stage;
-  for (int p = 0; p < tt_codec_planes(&part->codec, stage); p++) {
-    planes[p] = part->changed[stage][p] + place->skip;
-    plane_read(planes[p], part->planes[stage][p] + place->skip, piece.count, part->planes_factor);
+  uint64_t skip = piece->first - part->first;
+  for (int p = 0; p < tt_codec_planes(&part->codec, piece->stage); p++) {
+    planes[p] = part->changed[piece->stage][p] + skip;
+    plane_read(planes[p], part->planes[piece->stage][p] + skip, piece->count, part->planes_factor);
   }
-  tt_codec_encode(&part->codec, &piece, values, planes, code);
+  tt_codec_encode(&part->codec, piece, values, planes, code);
 }
 
-tuttiResult_t tt_coded_decode_add(const struct tt_coded_place *place, enum tt_codec_stage stage, int rank,
-                                  const uint8_t *code, float *sum)
+tuttiResult_t tt_coded_decode_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const void *code,
+                                  uint64_t bytes, float *sum)
 {
-  struct tt_codec_piece piece = place->piece;
-  piece.stage = stage;
-  piece.rank = (uint32_t)rank;
-  tuttiResult_t result = tt_codec_decode_add(&place->laid->part.codec, &piece, code, place->bytes[stage], sum);
+  tuttiResult_t result = tt_codec_decode_add(codec, piece, code, bytes, sum);
   if (result == tuttiSuccess) return result;
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
   return tt_fail_quiet(tuttiRemoteError, sentence);
+}
+
+tuttiResult_t tt_coded_place_add(const struct tt_coded_place *place, enum tt_codec_stage stage, int rank,
+                                 const uint8_t *code, float *sum)
+{
+  struct tt_codec_piece piece = place->piece;
+  piece.stage = stage;
+  piece.rank = (uint32_t)rank;
+  return tt_coded_decode_add(&place->laid->part.codec, &piece, code, place->bytes[stage], sum);
 }
 
 /* In the order of ranks. */
@@ -66,48 +71,37 @@ static tuttiResult_t codes_add(const struct tt_coded *coded, const struct tt_cod
   tuttiResult_t result = tuttiSuccess;
   memset(sum, 0, place->piece.count * sizeof *sum);
   for (int rank = 0; rank < coded->nranks && result == tuttiSuccess; rank++)
-    result = tt_coded_decode_add(place, TT_CODEC_CONTRIBUTION, rank, tt_coded_received(coded, place, codes, rank), sum);
+    result = tt_coded_place_add(place, TT_CODEC_CONTRIBUTION, rank, tt_coded_received(coded, place, codes, rank), sum);
   return result;
 }
 
 /* ---- without a codec: the values in a type of floats ---- */
 
-/* From fp32, or from the type itself. */
-static void narrow(int type, const void *from, int from_type, uint64_t count, void *to)
+void tt_coded_convert(int to_type, void *to, int from_type, const void *from, uint64_t count)
 {
   struct tt_reduce_arg arg = tt_reduce_plainly;
-  if (type != from_type) arg.wide = 0;
-  tt_reduce_kernel(tuttiSum, type)(to, &from, 1, count, &arg);
-}
-
-/* To fp32, or to the type itself. */
-static void widen(int type, const void *from, uint64_t count, void *to, int to_type)
-{
-  struct tt_reduce_arg arg = tt_reduce_plainly;
-  if (type != to_type) arg.dst_wide = 1;
-  tt_reduce_kernel(tuttiSum, type)(to, &from, 1, count, &arg);
+  int narrow = to_type == tuttiFloat32 ? from_type : to_type;
+  if (to_type != from_type && narrow == to_type) arg.wide = 0;
+  if (to_type != from_type && narrow == from_type) arg.dst_wide = 1;
+  tt_reduce_kernel(tuttiSum, narrow)(to, &from, 1, count, &arg);
 }
 
 /* As a contribution to an all-reduce is scaled and rounded (exec/numbers.c). */
-void tt_coded_plain_write(const struct tt_coded *coded, const struct tt_coded_place *place, uint8_t *to)
+void tt_coded_plain_write(const struct tt_coded_plain *plain, const void *from, uint64_t count, void *to)
 {
-  const struct tt_coded_spec *spec = &coded->spec;
-  const struct tt_coded_part *part = &place->laid->part;
-  int type = coded->update.wires[TT_CODEC_CONTRIBUTION], own = coded->update.type;
-  const void *from = (const char *)part->in + place->skip * tt_type_size(own);
-  int redop = spec->redop == tuttiAvg ? tuttiAvg : TT_PREMUL_SUM;
+  int type = plain->type, redop = plain->redop == tuttiAvg ? tuttiAvg : TT_PREMUL_SUM;
   struct tt_reduce_arg arg;
-  if (spec->before == 1 && redop != tuttiAvg) {
-    narrow(type, from, own, place->piece.count, to);
+  if (plain->before == 1 && redop != tuttiAvg) {
+    tt_coded_convert(type, to, plain->memory, from, count);
     return;
   }
   float one = 1;
   uint64_t scalar = tt_float_from_fp32(type, one);
   if (type == tuttiFloat32) memcpy(&scalar, &one, sizeof one);
-  tt_reduce_arg_before(&arg, redop, type, coded->nranks, scalar, spec->before);
+  tt_reduce_arg_before(&arg, redop, type, plain->nranks, scalar, plain->before);
   arg.scaled = 0;
-  if (type != own) arg.wide = 0;
-  tt_reduce_kernel(redop, type)(to, &from, 1, place->piece.count, &arg);
+  if (type != plain->memory) arg.wide = 0;
+  tt_reduce_kernel(redop, type)(to, &from, 1, count, &arg);
 }
 
 static void tree_pair(const struct tt_coded_tree *tree, int to, int from)
@@ -159,7 +153,7 @@ static void plain_add(const struct tt_coded *coded, const struct tt_coded_place 
   int type = coded->update.wires[TT_CODEC_CONTRIBUTION];
   const struct line line = {{line_at, coded->nranks, type, place->piece.count}, coded, place, codes};
   tt_coded_tree_add(&line.tree);
-  widen(type, tt_coded_received(coded, place, codes, 0), place->piece.count, sum, tuttiFloat32);
+  tt_coded_convert(tuttiFloat32, sum, type, tt_coded_received(coded, place, codes, 0), place->piece.count);
 }
 
 /* ---- sums, norms, weights ---- */
@@ -231,7 +225,7 @@ static tuttiResult_t weights_turn(struct tt_coded *coded, const struct tt_coded_
     result = update->turn(update->context, &shard);
     weights = shard.weights;
   }
-  if (result == tuttiSuccess) narrow(wire, weights, tuttiFloat32, count, to);
+  if (result == tuttiSuccess) tt_coded_convert(wire, to, tuttiFloat32, weights, count);
   return result;
 }
 
@@ -239,7 +233,7 @@ void tt_coded_weights_read(struct tt_coded *coded, const struct tt_coded_place *
 {
   int type = coded->update.type;
   char *out = (char *)place->laid->part.out + place->skip * tt_type_size(type);
-  widen(coded->update.wires[TT_CODEC_RESULT], from, place->piece.count, out, type);
+  tt_coded_convert(type, out, coded->update.wires[TT_CODEC_RESULT], from, place->piece.count);
   if (coded->spec.overflow && !tt_reduce_table()->finite[type](out, place->piece.count)) coded->overflow = 1;
 }
 
@@ -251,6 +245,8 @@ tuttiResult_t tt_coded_place_turn(struct tt_coded *coded, const struct tt_coded_
   if (place->owner != coded->rank) return tuttiSuccess;
   if (coded->spec.update) return weights_turn(coded, place, codes, to);
   tuttiResult_t result = codes_add(coded, place, codes, sum);
-  if (result == tuttiSuccess) tt_coded_encode(place, TT_CODEC_RESULT, sum, to);
+  struct tt_codec_piece piece = place->piece;
+  piece.stage = TT_CODEC_RESULT;
+  if (result == tuttiSuccess) tt_coded_encode(&place->laid->part, &piece, sum, to);
   return result;
 }

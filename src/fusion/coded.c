@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/coded.h"
-#include "fusion/private.h"
 #include "fusion/served_private.h"
 #include "reduce/fpenv.h"
 
@@ -40,10 +38,14 @@ tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text
 {
   struct tt_codec read = {.row = NULL};
   tuttiResult_t result = strcmp(text, NONE) == 0 ? tuttiSuccess : tt_codec_parse(&read, text);
-  if (result == tuttiSuccess && read.row && config->rule.planes && tt_codec_route(&read) == TT_CODEC_GATHER)
+  if (result == tuttiSuccess && read.row && config->rule.exchanges)
+    return tt_fail(tuttiInvalidArgument, "codec %s is for gradients, but with update \"%s\" ranks push weights: leave "
+                   "it out", tt_codec_name(read.row), config->rule.kind == GOSSIP ? "gossip" : "easgd");
+  if (result == tuttiSuccess && read.row && config->rule.planes && !config->serving.is_on &&
+      tt_codec_route(&read) == TT_CODEC_GATHER)
     result = tt_fail(tuttiInvalidArgument, "codec %s gives all ranks the sum, so no owner updates weights: leave out "
-                     "the update and update on each rank, or give fp16, bf16, int8, 1bit, qsgd or terngrad",
-                     tt_codec_name(read.row));
+                     "the update and update on each rank, set config.quorum to the number of ranks, so that owners are "
+                     "servers, or give fp16, bf16, int8, 1bit, qsgd or terngrad", tt_codec_name(read.row));
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     const struct tensor *tensor = &config->tensors[i];
     if (has_codec(config, &read, tensor)) result = tt_codec_check(&read, tensor->count, config->nranks);
@@ -188,21 +190,27 @@ static void exchange(float **plane, float **changed)
   *changed = before;
 }
 
+void tt_fusion_codes_keep(struct tuttiFusion *fusion, float after)
+{
+  struct coding *coding = &fusion->coding;
+  coding->after = after;
+  for (int i = 0; i < fusion->config.n && coding->codec.row; i++) {
+    struct tensor_code *code = &coding->tensors[i];
+    code->wanted = code->wants;
+    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++)
+      exchange(&code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES],
+               &code->changed[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES]);
+  }
+}
+
 void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed)
 {
   struct coding *coding = &fusion->coding;
   int has_planes = (coding->codec.row || coding->owned) && !overflowed;
   coding->past.kept = has_planes ? KEPT_BEFORE : KEPT_SAME;
-  if (!overflowed) coding->after = fusion->engine.seen.scale.after;
-  for (int i = 0; i < fusion->config.n && has_planes; i++) {
-    struct tensor_code *code = &coding->tensors[i];
-    struct masters *owned = coding->owned ? &coding->owned[i] : NULL;
-    code->wanted = code->wants;
-    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++)
-      exchange(&code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES],
-               &code->changed[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES]);
-    for (int p = 0; p < UPDATE_PLANES && owned; p++) exchange(&owned->planes[p], &owned->changed[p]);
-  }
+  if (!overflowed) tt_fusion_codes_keep(fusion, fusion->engine.seen.scale.after);
+  for (int i = 0; i < fusion->config.n && coding->owned && !overflowed; i++)
+    for (int p = 0; p < UPDATE_PLANES; p++) exchange(&coding->owned[i].planes[p], &coding->owned[i].changed[p]);
   pthread_mutex_lock(&fusion->shared.mutex);
   coding->step = fusion->engine.step;
   pthread_mutex_unlock(&fusion->shared.mutex);
@@ -210,33 +218,32 @@ void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed)
 
 /* ---- messages ---- */
 
-/* Finds the facts about a tensor that is cut, once a step. 0: no memory. */
-static int facts_find(struct tuttiFusion *fusion, int index)
+float *tt_fusion_scaled(struct tuttiFusion *fusion, const float *values, uint64_t count, float factor)
 {
   struct coding *coding = &fusion->coding;
-  struct tensor_code *code = &coding->tensors[index];
-  const float *values = fusion->shared.gradients[index].send;
-  uint64_t count = fusion->config.tensors[index].count;
-  float before = fusion->engine.seen.scale.before;
-  if (code->prepared == fusion->engine.step) return 1;
-  if (before != 1 && coding->nscaled < count) {
+  if (coding->nscaled < count) {
     tt_free(coding->scaled);
     coding->scaled = tt_alloc(count, sizeof *coding->scaled);
     coding->nscaled = coding->scaled ? count : 0;
-    if (!coding->scaled) return 0;
   }
-  if (before != 1) {
-    fpenv env = fpenv_enter();
-    for (uint64_t e = 0; e < count; e++) coding->scaled[e] = values[e] * before;
-    fpenv_leave(env);
-    values = coding->scaled;
-  }
+  if (coding->scaled) tt_coded_multiply(coding->scaled, values, count, factor);
+  return coding->scaled;
+}
+
+int tt_fusion_facts_find(struct tuttiFusion *fusion, int index, float factor)
+{
+  struct tensor_code *code = &fusion->coding.tensors[index];
+  const float *values = fusion->shared.gradients[index].send;
+  uint64_t count = fusion->config.tensors[index].count;
+  if (code->prepared == fusion->engine.step) return 1;
+  if (factor != 1) values = tt_fusion_scaled(fusion, values, count, factor);
+  if (!values) return 0;
   tt_codec_prepare(&code->codec, values, count, &code->facts);
   code->prepared = fusion->engine.step;
   return 1;
 }
 
-static struct tt_coded_part part_make(struct tuttiFusion *fusion, const struct part *part)
+struct tt_coded_part tt_fusion_coded_part(struct tuttiFusion *fusion, const struct part *part)
 {
   const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
   const struct tensor *tensor = &fusion->config.tensors[part->tensor];
@@ -289,8 +296,8 @@ static int parts_take(struct tuttiFusion *fusion, int32_t m, struct tt_coded_spe
   for (int k = 0; k < message->nparts; k++) {
     if (!parts[k].count) continue;
     int is_cut = parts[k].count < config->tensors[parts[k].tensor].count;
-    if (prepares && is_cut && !facts_find(fusion, parts[k].tensor)) return 0;
-    coding->parts[spec->nparts++] = part_make(fusion, &parts[k]);
+    if (prepares && is_cut && !tt_fusion_facts_find(fusion, parts[k].tensor, spec->before)) return 0;
+    coding->parts[spec->nparts++] = tt_fusion_coded_part(fusion, &parts[k]);
   }
   return 1;
 }
@@ -445,7 +452,8 @@ tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
   struct shared *shared = &fusion->shared;
   struct tt_codec codec;
   if (fusion->served)
-    return tt_fail(tuttiInvalidUsage, "a fusion with a quorum or a staleness has no codec: leave the call out");
+    return tt_fail(tuttiInvalidUsage, "in a fusion with servers ranks are at different steps, so its codec stays: "
+                   "leave the call out");
   tuttiResult_t result = tt_fusion_codec_read(&fusion->config, text ? text : NONE, &codec);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);

@@ -151,8 +151,8 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   config->codec_least = asked->codec_least ? asked->codec_least : CODEC_LEAST;
   tensors_take(config, tensors, asked->rows);
   tuttiResult_t result = tt_fusion_rule_read(config, asked);
-  if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
   if (result == tuttiSuccess) result = tt_fusion_serving_read(config, asked);
+  if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
   return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
 }
 

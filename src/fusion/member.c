@@ -8,54 +8,18 @@
 #include <string.h>
 
 #include "fusion/served_private.h"
-#include "reduce/reduce.h"
 
 /* ---- contributions ---- */
 
-/* The factor of contributions. Ranks need have the same `after` in synchronous rules alone, where the sum gets it. */
-static float factor_of(const struct tuttiFusion *fusion)
+static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner)
 {
-  const struct scale *scale = &fusion->engine.seen.scale;
-  return fusion->served->kind == TT_SERVER_SYNCHRONOUS ? scale->before : scale->before * scale->after;
-}
-
-/* As contributions to all-reduces are scaled. Averages of fewer than all ranks are divided by the server. */
-static void scale(const struct tuttiFusion *fusion, float *values, uint64_t count)
-{
-  const struct config *config = &fusion->config;
   const struct served *served = fusion->served;
-  float before = factor_of(fusion), one = 1;
-  int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
-  int redop = config->redop == tuttiAvg && is_all ? tuttiAvg : TT_PREMUL_SUM;
-  struct tt_reduce_arg arg;
-  const void *from = values;
-  uint32_t scalar;
-  if (before == 1 && redop != tuttiAvg) return;
-  memcpy(&scalar, &one, sizeof one);
-  tt_reduce_arg_before(&arg, redop, tuttiFloat32, config->nranks, scalar, before);
-  arg.scaled = 0;
-  tt_reduce_kernel(redop, tuttiFloat32)(values, &from, 1, count, &arg);
-}
-
-static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner, uint64_t count)
-{
-  const struct config *config = &fusion->config;
-  const struct served *served = fusion->served;
-  const struct scale *scales = &fusion->engine.seen.scale;
-  struct packet *packet = tt_packet_make(CONTRIBUTION, count * sizeof(float));
+  struct packet *packet = tt_contribution_make(fusion, tensor, owner);
   if (!packet) return tuttiSystemError;
   int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
-  uint64_t from = served->member.from[(size_t)tensor * (size_t)config->nranks + (size_t)owner];
-  packet->head.tensor = tensor;
-  packet->head.share = owner;
+  uint64_t from = served->member.from[(size_t)tensor * (size_t)fusion->config.nranks + (size_t)owner];
   packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
   packet->head.version = is_synchronous ? served->member.version : from;
-  packet->head.rate = scales->rate;
-  packet->head.after = is_synchronous ? scales->after : 1;
-  tt_share_pack(fusion, tensor, owner, packet_payload(packet),
-                served->kind == TT_SERVER_GOSSIP ? fusion->coding.owned[tensor].planes[0]
-                                                 : fusion->shared.gradients[tensor].send);
-  scale(fusion, packet_payload(packet), count);
   tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, owner));
   tt_packet_drop(packet);
   fusion->served->member.owed[owner] += !served->shards.by_decision;
@@ -112,10 +76,9 @@ static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
   member->parts_left[tensor] = 0;
   tt_exchange_begin(fusion, tensor);
   for (int owner = 0; owner < config->nranks && !is_late && result == tuttiSuccess; owner++) {
-    uint64_t count = tt_share_count(fusion, tensor, owner);
-    if (!count || (is_gossip && owner != partner)) continue;
+    if (!tt_share_count(fusion, tensor, owner) || (is_gossip && owner != partner)) continue;
     member->parts_left[tensor]++;
-    result = part_send(fusion, tensor, owner, count);
+    result = part_send(fusion, tensor, owner);
   }
   if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor]) {
     if (is_gossip) tt_exchange_end(fusion, tensor, -1, NULL);
@@ -163,8 +126,7 @@ static int cut_add(struct tuttiFusion *fusion, struct packet *packet)
   struct member *member = &fusion->served->member;
   int tensor = packet->head.tensor;
   if (packet->head.version != member->next.version) return 0;
-  tt_share_unpack(fusion, tensor, packet->head.share, member->next.weights + member->places[tensor],
-                  weights_of(fusion, packet));
+  tt_weights_read(fusion, packet, tuttiFloat32, member->next.weights + member->places[tensor]);
   if (--member->nleft) return 1;
   if (member->cut.version == member->version && !tt_set_has(packet_payload(packet), fusion->config.rank))
     member->is_dropped = 1;
@@ -193,7 +155,8 @@ void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights)
 {
   const struct member *member = &fusion->served->member;
   const struct tensor *its = &fusion->config.tensors[tensor];
-  if (member->cut.weights && its->count) memcpy(member->cut.weights + member->places[tensor], weights, its->bytes);
+  if (member->cut.weights && its->count)
+    memcpy(member->cut.weights + member->places[tensor], weights, its->count * sizeof *weights);
 }
 
 static void cut_take(struct tuttiFusion *fusion, struct packet *packet)
@@ -230,12 +193,13 @@ tuttiResult_t tt_member_take(struct tuttiFusion *fusion, struct packet *packet)
     member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)head->share] = head->version;
     member->owed[head->share]--;
     member->is_dropped |= head->is_refused;
+    if (head->is_refused) tt_contribution_undo(fusion, head->tensor, head->share);
     if (head->version > member->cut.version) member->cut.version = head->version;
     if (tt_is_exchange(served))
       tt_exchange_end(fusion, head->tensor, head->share, weights_of(fusion, packet));
     else
-      tt_share_unpack(fusion, head->tensor, head->share, fusion->shared.gradients[head->tensor].recv,
-                      weights_of(fusion, packet));
+      tt_weights_read(fusion, packet, fusion->config.tensors[head->tensor].type,
+                      fusion->shared.gradients[head->tensor].recv);
     if (--member->parts_left[head->tensor] == 0) tensor_finish(fusion, head->tensor);
   }
   tt_packet_drop(packet);
@@ -251,8 +215,10 @@ static void cut_give(struct tuttiFusion *fusion)
   const struct member *member = &fusion->served->member;
   if (member->cut.version == member->version) return;
   for (int i = 0; i < config->n; i++) {
-    if (config->tensors[i].count)
-      memcpy(fusion->shared.gradients[i].recv, member->cut.weights + member->places[i], config->tensors[i].bytes);
+    const struct tensor *tensor = &config->tensors[i];
+    if (tensor->count)
+      tt_coded_convert(tensor->type, fusion->shared.gradients[i].recv, tuttiFloat32,
+                       member->cut.weights + member->places[i], tensor->count);
     tensor_finish(fusion, i);
   }
 }
@@ -264,6 +230,7 @@ int tt_member_step(struct tuttiFusion *fusion)
   if (member->nsent < fusion->config.n) return 0;
   if (served->shards.by_decision) cut_give(fusion);
   if (member->nfinished < fusion->config.n) return 0;
+  if (!served->shards.by_decision || !member->is_dropped) tt_contributions_keep(fusion);
   member->is_dropped = member->nsent = member->nfinished = 0;
   for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
   tt_fusion_step_end(fusion);

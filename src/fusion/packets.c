@@ -149,8 +149,9 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   if (head->kind == DECIDED || head->kind == REPORT) return payload == set && shards->by_decision;
   if (head->kind == ORDER) return payload == 2 * set && shards->by_decision;
   if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
-  uint64_t count = tt_share_count(fusion, head->tensor, head->share);
-  return count && payload == count * sizeof(float) + (head->kind == CONTRIBUTION ? 0 : set);
+  if (!tt_share_count(fusion, head->tensor, head->share)) return 0;
+  return payload == (head->kind == CONTRIBUTION ? tt_contribution_bytes(fusion, head)
+                                                : tt_weights_bytes(fusion, head->tensor, head->share));
 }
 
 /* 1: the rank has died, or ended after all others had left. */

@@ -31,20 +31,34 @@ static tuttiResult_t numbers_check(const struct config *config, int quorum, int 
                  "config.update, or both to 0", quorum, staleness);
 }
 
+/* The first thing that fusions with servers do not have; NULL: there is none. */
+static const char *what_is_missing(const struct config *config)
+{
+  if (config->rule.kind == LARS) return "update \"lars\", which needs norms of whole tensors";
+  if (config->reports) return "overflow = 1";
+  return config->norms ? "norms = 1" : NULL;
+}
+
+/* Weights that are exchanged are fp32. */
+static const char *what_is_narrow(const struct config *config)
+{
+  if (config->wire != tuttiFloat32) return "another wire_type than float";
+  if (config->rule.weights != tuttiFloat32) return "another weights_type than float";
+  int i = 0;
+  while (i < config->n && config->tensors[i].type == tuttiFloat32) i++;
+  return i < config->n ? "tensors of another type than float" : NULL;
+}
+
 static tuttiResult_t others_check(const struct config *config)
 {
-  const char *what = NULL;
-  if (config->rule.kind == LARS) what = "update \"lars\"";
-  if (config->codec.row) what = "a codec (TUTTI_FUSION_CODEC)";
-  if (config->reports) what = "overflow = 1";
-  if (config->norms) what = "norms = 1";
-  if (config->wire != tuttiFloat32) what = "another wire_type than float";
-  if (config->rule.weights != tuttiFloat32) what = "another weights_type than float";
-  for (int i = 0; i < config->n; i++)
-    if (config->tensors[i].type != tuttiFloat32) what = "tensors of another type than float";
-  if (!what) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "%s: fusions with servers (quorum, staleness, easgd, gossip) do not have that "
-                 "yet, leave it out", what);
+  const char *missing = what_is_missing(config), *narrow = config->rule.exchanges ? what_is_narrow(config) : NULL;
+  if (missing)
+    return tt_fail(tuttiInvalidArgument, "%s: fusions with servers (quorum, staleness, easgd, gossip) do not have that "
+                   "yet, leave it out", missing);
+  if (narrow)
+    return tt_fail(tuttiInvalidArgument, "%s: with easgd and gossip ranks exchange weights as they are, leave it out",
+                   narrow);
+  return tuttiSuccess;
 }
 
 tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked)
@@ -65,17 +79,6 @@ static enum tt_server_kind kind_of(const struct config *config)
 }
 
 /* ---- making ---- */
-
-static uint64_t longest_share(const struct tuttiFusion *fusion)
-{
-  uint64_t longest = 0;
-  for (int i = 0; i < fusion->config.n; i++)
-    for (int rank = 0; rank < fusion->config.nranks; rank++) {
-      uint64_t count = tt_share_count(fusion, i, rank);
-      if (count > longest) longest = count;
-    }
-  return longest;
-}
 
 static int cuts_make(struct tuttiFusion *fusion)
 {
@@ -109,8 +112,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   member->owed = tt_alloc(ranks, sizeof *member->owed);
   member->parts_left = tt_alloc(n, sizeof *member->parts_left);
   member->places = tt_alloc(n, sizeof *member->places);
-  mailbox->room_bytes =
-      sizeof(struct packet_head) + (size_t)served->nwords * sizeof(uint64_t) + longest_share(fusion) * sizeof(float);
+  mailbox->room_bytes = sizeof(struct packet_head) + tt_payload_most(fusion);
   mailbox->room = tt_alloc(mailbox->room_bytes, 1);
   if (!served->left) return tt_fail(tuttiSystemError, "out of memory for %zu ranks", ranks);
   tuttiResult_t result = tt_shards_make(fusion);

@@ -7,6 +7,7 @@
 #ifndef TT_FUSION_SERVED_PRIVATE_H
 #define TT_FUSION_SERVED_PRIVATE_H
 
+#include "comm/coded.h"
 #include "fusion/private.h"
 #include "server/server.h"
 #include "server/takeover.h"
@@ -30,11 +31,13 @@ struct packet_head {
   int32_t kind, tensor, rank;
   int32_t is_refused;     /* weights: the rank's contribution did not count */
   int32_t share;          /* contribution, weights, held: the rank whose elements they are */
+  uint32_t capacity;      /* contribution by a codec: as tt_codec_capacity gives it, */
+  float fact;             /* and what its rank has prepared; 0: nothing */
   int32_t epoch;          /* of the sender */
   float rate, after;      /* contribution: of its rank */
 };
 
-/* The payload lies behind it: words of a set, or floats behind these. */
+/* The payload lies behind it: words of a set, and weights behind these; or a contribution. */
 struct packet {
   struct packet *next, **at; /* at: of one that a server holds, the pointer to it */
   int refs, from;
@@ -84,6 +87,7 @@ struct shards {
   int32_t *number;          /* of each share: that of its server; -1: it has no elements */
   struct share *shares;     /* of each rank */
   pthread_mutex_t planes;   /* held while weights change */
+  float *sum;               /* room for the sum of coded or narrow contributions to a shard */
   uint64_t counted, staleness_sum, staleness_most;
 };
 
@@ -179,6 +183,50 @@ static inline int tt_deaths_epoch(const struct tuttiFusion *fusion)
   const struct deaths *deaths = &fusion->served->deaths;
   return deaths->takeover ? tt_takeover_epoch(deaths->takeover) : 0;
 }
+
+/* ---- contributions.c: contributions and weights as they travel ---- */
+
+/* Bytes of a contribution with such a head, which names a tensor and a share; 0: no correct rank sends it. Those of
+ * weights, with the set. The most of any packet. */
+uint64_t tt_contribution_bytes(const struct tuttiFusion *fusion, const struct packet_head *head);
+uint64_t tt_weights_bytes(const struct tuttiFusion *fusion, int tensor, int share);
+size_t tt_payload_most(const struct tuttiFusion *fusion);
+
+/* Makes a packet of this rank's contribution to a share of a tensor; `step` and `version` are the caller's. NULL: no
+ * memory, and the sentence is set. */
+struct packet *tt_contribution_make(struct tuttiFusion *fusion, int tensor, int share);
+
+/* A contribution does not count: what its codec has left out is as before. */
+void tt_contribution_undo(struct tuttiFusion *fusion, int tensor, int share);
+
+/* The step ends, and its contributions count, but for those that were undone. */
+void tt_contributions_keep(struct tuttiFusion *fusion);
+
+/* Adds the contributions of an update, times the factors of the result; they may be changed. *sum is valid until the
+ * next call, or until they are let go. Errors: tuttiRemoteError: a code is damaged. */
+tuttiResult_t tt_contributions_add(const struct tuttiFusion *fusion, const struct tt_server_action *action,
+                                   float **sum);
+
+/* Weights of a share, behind the set of the packet, from this rank's masters; and to a whole tensor of a type. */
+void tt_weights_write(const struct tuttiFusion *fusion, struct packet *packet);
+void tt_weights_read(const struct tuttiFusion *fusion, struct packet *packet, int type, void *to);
+
+/* ---- coded.c, update.c: what these have in common with fusions without servers ---- */
+
+/* A part of a coded tensor, in the engine's step. */
+struct tt_coded_part tt_fusion_coded_part(struct tuttiFusion *fusion, const struct part *part);
+
+/* Finds the facts about a tensor times a factor, once a step. 0: no memory. */
+int tt_fusion_facts_find(struct tuttiFusion *fusion, int tensor, float factor);
+
+/* The values times a factor, until the next call. NULL: no memory. */
+float *tt_fusion_scaled(struct tuttiFusion *fusion, const float *values, uint64_t count, float factor);
+
+/* The codes of a step count: what they have left out is in the units of results before the factor `after`. */
+void tt_fusion_codes_keep(struct tuttiFusion *fusion, float after);
+
+/* The type in which elements of tensors of a type travel without a codec: contributions, and weights. */
+int tt_fusion_wire(const struct config *config, int type, enum tt_codec_stage stage);
 
 /* ---- shards.c ---- */
 

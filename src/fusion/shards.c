@@ -3,26 +3,30 @@
  * are held until an action names them. */
 #include <string.h>
 
-#include "comm/coded.h"
 #include "fusion/served_private.h"
-#include "reduce/fpenv.h"
-#include "reduce/reduce.h"
 
 /* ---- making ---- */
 
-static void counts_take(struct tuttiFusion *fusion)
+/* Returns the elements of the longest shard. */
+static uint64_t counts_take(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
   struct shards *shards = &fusion->served->shards;
+  uint64_t longest = 0;
   shards->decider = -1;
   for (int rank = 0; rank < config->nranks; rank++) {
     int has_elements = 0;
-    for (int i = 0; i < config->n && !has_elements; i++) has_elements = tt_share_count(fusion, i, rank) > 0;
+    for (int i = 0; i < config->n; i++) {
+      uint64_t count = tt_share_count(fusion, i, rank);
+      has_elements |= count > 0;
+      if (count > longest) longest = count;
+    }
     shards->shares[rank].rank = rank;
     shards->number[rank] = has_elements ? shards->nservers : -1;
     shards->nservers += has_elements;
     if (has_elements && shards->decider < 0) shards->decider = rank;
   }
+  return longest;
 }
 
 /* Ranks that have died or left before contribute no more. */
@@ -99,7 +103,8 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   shards->shares = tt_alloc(ranks, sizeof *shards->shares);
   if (!shards->number || !shards->shares)
     return tt_fail(tuttiSystemError, "out of memory for the shares of %zu ranks", ranks);
-  counts_take(fusion);
+  shards->sum = tt_alloc(counts_take(fusion) + 1, sizeof *shards->sum);
+  if (!shards->sum) return tt_fail(tuttiSystemError, "out of memory for sums of contributions");
   shards->by_decision =
       served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks && shards->nservers;
   if (shards->number[config->rank] < 0) return tuttiSuccess;
@@ -147,6 +152,7 @@ void tt_shards_free(struct tuttiFusion *fusion)
   for (int rank = 0; shards->shares && rank < fusion->config.nranks; rank++) share_free(fusion, &shards->shares[rank]);
   tt_free(shards->shares);
   tt_free(shards->number);
+  tt_free(shards->sum);
   pthread_mutex_destroy(&shards->planes);
 }
 
@@ -178,34 +184,6 @@ static void release(struct packet *packet)
 static struct packet *packet_of(const struct tt_counted *counted)
 {
   return (struct packet *)(uintptr_t)counted->tag;
-}
-
-/* The contributions of an update. */
-struct adding {
-  struct tt_coded_tree tree;
-  const struct tt_counted *counted;
-};
-
-static void *counted_at(const struct tt_coded_tree *tree, int k)
-{
-  const struct adding *adding = (const struct adding *)(const void *)tree;
-  return packet_payload(packet_of(&adding->counted[k]));
-}
-
-/* Returns the sum, times the factors of the result, in place of the first contribution. */
-static float *contributions_add(const struct tuttiFusion *fusion, const struct tt_server_action *action, uint64_t count)
-{
-  const struct adding adding = {{counted_at, action->ncounted, tuttiFloat32, count}, action->counted};
-  const struct packet_head *last = &packet_of(&action->counted[action->ncounted - 1])->head;
-  int is_divided = fusion->config.redop == tuttiAvg && !(fusion->served->kind == TT_SERVER_SYNCHRONOUS &&
-                                                         !fusion->served->shards.by_decision);
-  float factor = (float)((double)last->after / (is_divided ? action->ncounted : 1));
-  tt_coded_tree_add(&adding.tree);
-  float *sum = counted_at(&adding.tree, 0);
-  fpenv env = fpenv_enter();
-  for (uint64_t i = 0; i < count && factor != 1; i++) sum[i] = sum[i] * factor;
-  fpenv_leave(env);
-  return sum;
 }
 
 /* The ranks of a step have the same rate. */
@@ -285,9 +263,11 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
   shard.staleness = staleness_take(shards, action);
   shard.rate = last->rate / (float)(fusion->config.rule.kind == FUNCTION ? 1 : 1 + shard.staleness);
   if (share->before) before_copy(fusion, share, action->shard, 0);
-  uint64_t count = tt_share_count(fusion, tensor, share->rank);
-  if (tt_is_exchange(fusion->served)) result = tt_exchange(fusion, action, packet_of(&action->counted[0]));
-  else result = pieces_update(fusion, share->rank, &shard, contributions_add(fusion, action, count));
+  float *sum = NULL;
+  int is_exchange = tt_is_exchange(fusion->served);
+  if (is_exchange) result = tt_exchange(fusion, action, packet_of(&action->counted[0]));
+  else result = tt_contributions_add(fusion, action, &sum);
+  if (result == tuttiSuccess && !is_exchange) result = pieces_update(fusion, share->rank, &shard, sum);
   share->versions[action->shard] = action->version;
   pthread_mutex_unlock(&shards->planes);
   memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
@@ -307,17 +287,14 @@ static struct packet *weights_make(struct tuttiFusion *fusion, const struct shar
   struct served *served = fusion->served;
   int tensor = share->tensors[shard];
   size_t words = (size_t)served->nwords;
-  struct packet *packet =
-      tt_packet_make(WEIGHTS, words * sizeof(uint64_t) + tt_share_count(fusion, tensor, share->rank) * sizeof(float));
+  struct packet *packet = tt_packet_make(WEIGHTS, tt_weights_bytes(fusion, tensor, share->rank));
   if (!packet) return NULL;
-  uint64_t *payload = packet_payload(packet);
   packet->head.tensor = tensor;
   packet->head.share = share->rank;
   packet->head.version = share->versions[shard];
-  memcpy(payload, share->sets + 2 * (size_t)shard * words, words * sizeof *payload);
+  memcpy(packet_payload(packet), share->sets + 2 * (size_t)shard * words, words * sizeof *share->sets);
   pthread_mutex_lock(&served->shards.planes);
-  tt_share_pack(fusion, tensor, share->rank, (float *)(void *)(payload + words),
-                fusion->coding.owned[tensor].planes[0]);
+  tt_weights_write(fusion, packet);
   pthread_mutex_unlock(&served->shards.planes);
   return packet;
 }

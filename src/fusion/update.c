@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/scan.h"
-#include "comm/coded.h"
 #include "fusion/served_private.h"
 #include "reduce/fpenv.h"
 
@@ -338,13 +337,19 @@ static tuttiResult_t turn(void *context, const struct tt_coded_shard *its)
   return tt_fusion_rule_apply(fusion, &shard, rule->kind == LARS ? tt_fusion_lambda(rule, its->squares) : 1);
 }
 
+int tt_fusion_wire(const struct config *config, int type, enum tt_codec_stage stage)
+{
+  if (type != tuttiFloat32) return type;
+  return stage == TT_CODEC_RESULT ? config->rule.weights : config->wire;
+}
+
 struct tt_coded_update tt_fusion_update(const struct tuttiFusion *fusion, int type)
 {
   const struct config *config = &fusion->config;
-  int is_wide = type == tuttiFloat32;
   return (struct tt_coded_update){.has_norms = config->rule.kind == LARS,
                                   .type = type,
-                                  .wires = {is_wide ? config->wire : type, is_wide ? config->rule.weights : type},
+                                  .wires = {tt_fusion_wire(config, type, TT_CODEC_CONTRIBUTION),
+                                            tt_fusion_wire(config, type, TT_CODEC_RESULT)},
                                   .rate = fusion->engine.seen.scale.rate,
                                   .turn = turn,
                                   .context = (void *)(uintptr_t)fusion};

@@ -77,7 +77,7 @@ struct tt_codec_piece codec_piece(const struct codec_world *world, int rank, uin
 {
   return (struct tt_codec_piece){.stage = TT_CODEC_CONTRIBUTION,
                                  .nranks = world->nranks,
-                                 .rank = (uint32_t)rank,
+                                 .rank = (uint32_t)(world->first_rank + rank),
                                  .tensor = world->tensor,
                                  .step = world->step,
                                  .seed = world->seed,
@@ -149,7 +149,7 @@ static void shard_reduce(struct codec_world *world, const float *const *values, 
       float *plane = world->planes[rank * TT_CODEC_PLANES + p];
       planes[p] = plane ? plane + first : NULL;
     }
-    piece.rank = (uint32_t)rank;
+    piece.rank = (uint32_t)(world->first_rank + rank);
     piece.facts = facts[rank];
     uint8_t *code = encoded(codec, &piece, values[rank] + first, planes, &world->overflows);
     hash_add(&world->hashes[rank], code, tt_codec_bytes(codec, &piece));

@@ -13,7 +13,7 @@ struct tt_codec codec_of(const char *text);
 /* Ranks whose contributions are reduced, step by step. */
 struct codec_world {
   struct tt_codec codec;
-  int nranks;
+  int nranks, first_rank; /* first_rank: the number of the first of them, on which random numbers depend; 0 at first */
   uint64_t count, seed;
   uint32_t tensor, step;
   float **planes; /* nranks x TT_CODEC_PLANES */

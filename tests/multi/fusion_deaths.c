@@ -67,10 +67,7 @@ static int last_step(const struct ranks *self, struct job *job, const struct kil
 {
   int least = killing->moment == AMID_PUSHES ? 1 : 0;
   for (int t = TAGGED - 1; t >= least; t--) {
-    for (size_t e = 0; e < tagged[t].count; e++) {
-      float its = e % TAGS == job->info.updates ? (float)(1 << self->rank) : 0;
-      memcpy(job->g.in + job->g.at[t] + e * sizeof its, &its, sizeof its);
-    }
+    tag_put(job, t, (int)job->info.updates, (float)(1 << self->rank));
     RANKS_CHECK(gradient_push(job->fusion, &job->g, t, NULL) == tuttiSuccess);
   }
   usleep(200); /* some of it is on its way */

@@ -316,7 +316,10 @@ static int wrong_body(const struct ranks *self)
   RANKS_CHECK(refused(self, comm, &config, "config.staleness is 1: update \"easgd\"") == 0);
   config.staleness = 0;
   config.codec = "int8";
-  RANKS_CHECK(refused(self, comm, &config, "do not have that yet") == 0);
+  RANKS_CHECK(refused(self, comm, &config, "codec int8 is for gradients") == 0);
+  config.codec = NULL;
+  config.weights_type = tuttiFloat16;
+  RANKS_CHECK(refused(self, comm, &config, "another weights_type than float: with easgd and gossip") == 0);
   RANKS_CHECK(job_make(self, job, comm) == 0);
   RANKS_CHECK(tuttiFusionScale(job->fusion, 1, 2) == tuttiInvalidUsage && says("leave both 1"));
   RANKS_CHECK(tuttiFusionScale(job->fusion, 1, 1) == tuttiSuccess);

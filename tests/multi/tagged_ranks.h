@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of fusions with servers: values tagged with rank and step, so that a weight tells which contributions are
- * in it. */
+ * in it, also one of 16 bits. */
 #ifndef TAGGED_RANKS_H
 #define TAGGED_RANKS_H
 
@@ -9,7 +9,7 @@
 /* The first and the last tensor have elements of all ranks, and a period of TAGS elements. */
 #define TAGS 24
 static const tuttiFusionTensor_t tagged[] = {
-    {"first", 5000, tuttiFloat32}, {"few", 3, tuttiFloat32}, {"none", 0, tuttiFloat32}, {"last", 4097, tuttiFloat32}};
+    {"first", 5000, tuttiFloat32}, {"few", 3, tuttiBfloat16}, {"none", 0, tuttiFloat32}, {"last", 4097, tuttiFloat16}};
 enum { TAGGED = sizeof tagged / sizeof *tagged };
 
 /* The state of a rank of this process. */
@@ -65,14 +65,19 @@ static inline int job_make(const struct ranks *self, struct job *job, tuttiComm_
   return 0;
 }
 
+static inline void tag_put(const struct job *job, int t, int tag, float value)
+{
+  char *to = job->g.in + job->g.at[t];
+  int type = (int)tagged[t].type;
+  for (size_t e = 0; e < tagged[t].count; e++)
+    element_put(to + e * tt_type_size(type), type, (int)(e % TAGS) == tag ? (double)value : 0);
+}
+
 /* A step that contributes `value` to every element with this tag. */
 static inline int job_step(const struct ranks *self, struct job *job, int tag, float value)
 {
   for (int t = TAGGED - 1; t >= 0; t--) {
-    for (size_t e = 0; e < tagged[t].count; e++) {
-      float its = (int)(e % TAGS) == tag ? value : 0;
-      memcpy(job->g.in + job->g.at[t] + e * sizeof its, &its, sizeof its);
-    }
+    tag_put(job, t, tag, value);
     RANKS_CHECK(gradient_push(job->fusion, &job->g, t, NULL) == tuttiSuccess);
   }
   RANKS_CHECK(tuttiFusionWaitAll(job->fusion) == tuttiSuccess);
@@ -83,8 +88,12 @@ static inline int job_step(const struct ranks *self, struct job *job, int tag, f
 
 static inline float weight_of(const struct job *job, int t, size_t e)
 {
+  int type = (int)tagged[t].type;
+  uint32_t bits = 0;
   float value;
-  memcpy(&value, job->g.out + job->g.at[t] + e * sizeof value, sizeof value);
+  memcpy(&bits, job->g.out + job->g.at[t] + e * tt_type_size(type), tt_type_size(type));
+  if (type != tuttiFloat32) return tt_float_to_fp32(type, bits);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 

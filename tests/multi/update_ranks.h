@@ -20,6 +20,7 @@ enum { TENSORS = sizeof wide / sizeof *wide };
 
 static const uint8_t exempt[TENSORS] = {0, 1, 0, 0, 0, 1};
 #define LEAST 1000 /* elements of tensors that have the codec */
+#define WORLDS 8   /* ranks, at most */
 
 struct way {
   const char *update, *policy, *codec; /* policy "servers": none, and a quorum of all ranks */
@@ -36,7 +37,8 @@ struct reference {
   int rank, nranks;
   uint64_t steps;
   float *w[TENSORS], *v[TENSORS];
-  struct codec_world worlds[TENSORS];
+  int nworlds;      /* servers: one for each rank, as they share no facts; else 1 */
+  struct codec_world worlds[TENSORS][WORLDS];
 };
 
 static inline int has_codec(const struct way *way, int t)
@@ -46,18 +48,20 @@ static inline int has_codec(const struct way *way, int t)
 
 static inline void worlds_make(struct reference *r)
 {
-  for (int t = 0; t < TENSORS; t++) {
-    if (!has_codec(r->way, t)) continue;
-    codec_world_create(&r->worlds[t], r->way->codec, r->nranks, wide[t].count);
-    r->worlds[t].seed = 0;
-    r->worlds[t].tensor = (uint32_t)t;
-  }
+  r->nworlds = strcmp(r->way->policy, "servers") == 0 ? r->nranks : 1;
+  for (int t = 0; t < TENSORS; t++)
+    for (int k = 0; k < r->nworlds && has_codec(r->way, t); k++) {
+      codec_world_create(&r->worlds[t][k], r->way->codec, r->nranks / r->nworlds, wide[t].count);
+      r->worlds[t][k].seed = 0;
+      r->worlds[t][k].tensor = (uint32_t)t;
+      r->worlds[t][k].first_rank = k;
+    }
 }
 
 static inline void worlds_free(struct reference *r)
 {
   for (int t = 0; t < TENSORS; t++)
-    if (has_codec(r->way, t)) codec_world_destroy(&r->worlds[t]);
+    for (int k = 0; k < r->nworlds && has_codec(r->way, t); k++) codec_world_destroy(&r->worlds[t][k]);
 }
 
 /* Planes of codecs keep their part of results. */
@@ -66,7 +70,8 @@ static inline void reference_scale(struct reference *r, float before, float afte
   double factor = (double)before / (double)after;
   for (int t = 0; t < TENSORS; t++)
     for (int k = 0; has_codec(r->way, t) && k < r->nranks * TT_CODEC_PLANES; k++) {
-      float *plane = r->worlds[t].planes[k];
+      int ranks = r->nranks / r->nworlds, each = ranks * TT_CODEC_PLANES;
+      float *plane = r->worlds[t][k / each].planes[k % each];
       for (size_t e = 0; plane && e < wide[t].count; e++) plane[e] = (float)((double)plane[e] * factor);
     }
 }
@@ -163,8 +168,10 @@ static inline void decoded(struct reference *r, const struct step *step, int t, 
     contribution_draw(t, rank, step, values[rank]);
     for (size_t e = 0; e < wide[t].count; e++) values[rank][e] *= step->before;
   }
-  r->worlds[t].step = (uint32_t)r->steps + 1;
-  codec_world_reduce(&r->worlds[t], (const float *const *)values, unused, sent);
+  for (int k = 0; k < r->nworlds; k++) {
+    r->worlds[t][k].step = (uint32_t)r->steps + 1;
+    codec_world_reduce(&r->worlds[t][k], (const float *const *)values + k, unused, sent + k);
+  }
   float factor = (float)((double)step->after / (r->way->avg ? r->nranks : 1));
   for (size_t e = 0; e < wide[t].count; e++) {
     g[e] = 0;
@@ -187,7 +194,7 @@ static inline double squares(const struct reference *r, int t, const float *valu
   double sum = 0;
   uint64_t turns = 0, unit = 1;
   for (int k = 0; k <= t; k++) {
-    struct tt_codec codec = has_codec(r->way, k) ? r->worlds[k].codec : none;
+    struct tt_codec codec = has_codec(r->way, k) ? r->worlds[k][0].codec : none;
     if (k < t && !wide[k].count) continue;
     unit = tt_coded_unit(&codec, wide[k].count, r->nranks);
     if (k < t) turns += (wide[k].count + unit - 1) / unit;

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -36,6 +37,7 @@ def all_of_it():
         options(comm)
         updates(comm)
         servers(comm)
+        narrow_pushes(comm)
         exchanges(comm)
         threads(comm)
 
@@ -146,6 +148,26 @@ def servers(comm):
                 assert list(w) == [0 if staleness else (step + 1) * comm.size] * 500, (quorum, w[:9])
             info = fusion.info()
             assert info.dropped == 0 and info.stalest <= 2 * comm.size and info.updates >= 3, info
+
+
+def narrow_pushes(comm):
+    """Contributions to servers in 16 bits, and by a codec, which keeps the rest."""
+    for kind, options in (("float16", {}), ("float32", {"wire_type": "bfloat16", "weights_type": "float16"}),
+                          ("float32", {"codec": "drop:0.5", "codec_least": 1})):
+        with tutti.Fusion(comm, {"w": (4, kind)}, update="sgd", rate=1, quorum=comm.size, **options) as fusion:
+            fusion.set_state("w", 0, array.array("f", [0] * 4))
+            w, g = array.array("f", [0] * 4), array.array("f", [-4, -2, 8, 1])
+            if kind == "float16":  # no array has these
+                w, g = bytearray(8), bytearray(struct.pack("<4e", -4, -2, 8, 1))
+            for _ in range(2):
+                fusion.push("w", g, w, dtype=kind)
+                fusion.wait()
+            found = list(struct.unpack("<4e", w) if kind == "float16" else w)
+            want = [8, 0, -16, 0] if "codec" in options else [8, 4, -16, -2]
+            assert found == [x * comm.size for x in want], (options, found)
+            if "codec" in options:  # of two equal ones the first went
+                fusion.get_state("w", 1, w)
+                assert list(w) == [0, -4, 0, 2], w
 
 
 def exchanges(comm):

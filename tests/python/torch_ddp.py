@@ -240,6 +240,16 @@ class Hook(unittest.TestCase):
                 compare({name: found[name] for name in sgd}, sgd)
         run(2, body)
 
+    def test_servers_give_the_weights_of_an_update_without_them(self):
+        def body(rank):
+            for narrow in {"codec": "1bit", "codec_least": 1}, {"wire_type": "bfloat16"}, {"weights_type": "bfloat16"}:
+                hook = {"update": "momentum:0.9", "rate": RATE, **narrow}
+                options = {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.005}
+                found = [train(Plain, None, rank, hook={**hook, "quorum": quorum}, optimizes=False, **options)
+                         for quorum in (0, 2)]
+                compare(found[1], found[0])
+        run(2, body)
+
     def test_an_optimizer_beside_an_update_is_warned_of(self):
         def body(rank):
             for optimizes, when in (True, "the last step"), (False, "ddp_hook"), (False, None):
