@@ -232,6 +232,7 @@ class Fusion(Held):
         has been waited for; they may be other ones in each step.
         """
         index = self._number(tensor)
+        self._open()
         where, count, kind, keep = look(x, "x", dtype, out is None, True)
         to, owner = where, keep
         if out is not None:
@@ -405,7 +406,7 @@ class Fusion(Held):
         while self._elsewhere():
             time.sleep(1e-4)
         C["tuttiFusionDestroy"](handle)
-        self._kept = []
+        self._kept = [None] * len(self._kept)
 
     def _elsewhere(self):
         """Whether another thread is in a call, or about to be: it may have the handle."""

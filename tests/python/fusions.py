@@ -313,10 +313,11 @@ class Fusions(unittest.TestCase):
                     fusion.wait("x")
                 return
             inside.append(0)
-            ranks.once_inside("_call", comm.abort)
+            aborts = ranks.once_inside("_call", comm.abort)
             with self.assertRaises(tutti.TuttiRemoteError):
                 fusion.wait("x")
             inside.clear()
+            aborts.join()
             with self.assertRaisesRegex(tutti.TuttiUsageError, "closed"):
                 fusion.push("y", array.array("f", [1]))
 

@@ -78,7 +78,8 @@ def threads(size, body, **options):
 
 
 def once_inside(name, *functions):
-    """Another thread calls the functions when this one has been in the package's function `name` for a while."""
+    """Another thread, returned, calls the functions when this one has been in the package's function `name` for a
+    while."""
     waiter = threading.get_ident()
 
     def look():
@@ -87,7 +88,9 @@ def once_inside(name, *functions):
         time.sleep(0.05)
         for function in functions:
             function()
-    threading.Thread(target=look, daemon=True).start()
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    return thread
 
 
 def interrupted_at(stop, names, function, *arguments):
