@@ -162,14 +162,25 @@
  * elements on all ranks: a contribution of a dead rank is in a step for all elements or for none. Another rank serves
  * its elements from then on, from the newest weights that any rank has completely; an update that no rank has
  * completely is made once more, of the contributions of live ranks, so a function may be called twice with the same
- * `step`. The planes behind the weights (the velocity, or those of a function) begin as zeros for these elements, and
- * with 16 bits of weights_type their masters as they travelled; tuttiFusionState gives all of them to the rank that
- * serves them. One death more ends the fusion on all ranks with tuttiRemoteError, which names all dead ranks; ranks
- * that are in tuttiFusionDestroy and dead ones together may be n - k. If k is not more than n / 2, ranks may have run
- * so far ahead of the others that their last updates die with them: that is such an error, too. The communicator from
- * which the fusion was made fails at the first death, and its collectives with it, as ever: end it with tuttiCommAbort
- * when the fusion is destroyed. With k = n, or a staleness, all ranks get an error if a rank dies: the server of an
- * element alone has its newest weights there.
+ * `step`. The planes behind the weights (the velocity, or those of a function) begin as zeros for these elements,
+ * and with 16 bits of weights_type their masters as they travelled; tuttiFusionState gives all of them to the rank that
+ * serves them. One death more ends the fusion on all ranks with
+ * tuttiRemoteError, which names all dead ranks; ranks that are in tuttiFusionDestroy and dead ones together may be n -
+ * k. If k is not more than n / 2, ranks may have run so far ahead of the others that their last updates die with them:
+ * that is such an error, too. The communicator from which the fusion was made fails at the first death, and its
+ * collectives with it, as ever: end it with tuttiCommAbort when the fusion is destroyed. With k = n and staleness 0 all
+ * ranks get an error if a rank dies.
+ *
+ * With a staleness, "easgd" and "gossip" the fusion survives the death of all ranks but one, likewise. With a staleness
+ * the next live rank, in a circle, serves the elements of a dead one, from the newest weights that one of the live
+ * ranks was given. So what a rank was given is never taken back, and its contributions count once, those that were
+ * under way included; with k > 1 up to k - 1 contributions to an element that were answered, but were not yet an
+ * update, are lost with each server. Contributions of a dead rank may count in some elements and not in others, and
+ * what no live rank was given of an element is lost. A rank that waits for the dead server waits until the new one has
+ * heard of all live ranks. Planes behind the weights begin as zeros. With "easgd" the center begins there once more, as
+ * the weights of the rank that exchanged them last; with "gossip" the weights of a dead rank are gone, nobody else
+ * serves them, and an exchange with it that was not answered changes neither side (`dropped`). In both the sum of all
+ * weights changes then. For the first of these each rank keeps one copy of all weights.
  *
  * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
  * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in
@@ -188,10 +199,11 @@
  *                    it is given. The center is plane 0, of which each rank has what it owns
  *   "gossip"         asynchronous averages of pairs (AD-PSGD: Lian et al., ICML 2018): y are the weights of a
  *                    neighbour, and ALPHA is 1/2, so both have the average then. The neighbour is the rank 1, 2, 4, ...
- *                    places behind this one, in turn, or the next that has not called tuttiFusionDestroy. Plane 0 is y,
- *                    which the next wait of its own rank gives; plane 1 is the part of it that this rank's program has
- *                    not seen yet, the sum of all d. Both planes are whole on each rank. With `staleness` s at most s
- *                    exchanges change y between two pushes of its own rank; others are refused, and change neither side
+ *                    places behind this one, in turn, or the next that lives and has not called tuttiFusionDestroy.
+ *                    Plane 0 is y, which the next wait of its own rank gives; plane 1 is the part of it that this
+ *                    rank's program has not seen yet, the sum of all d. Both planes are whole on each rank. With
+ *                    `staleness` s at most s exchanges change y between two pushes of its own rank; others are refused,
+ *                    and change neither side
  *
  * A wait takes one answer, whatever the program of the other rank does: nobody waits for a slow rank, or in a circle.
  * The sum of all weights (with easgd those of the center, too) stays, but for rounding, because one side gains what the
@@ -206,10 +218,13 @@
  * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
  * (tuttiInvalidUsage). "lars", overflow and norms are refused at creation (tuttiInvalidArgument), and for exchanges
  * codecs and all types but tuttiFloat32. Contributions are copied, and wait in the memory of their server; with
- * quorum k < n each rank keeps two copies of all weights beside that, and one of the planes that it owns. Then copies
- * also pile up without a bound where ranks go on without one behind a slow link: in each step one of its
- * contributions, which wait to be sent though they are late, and at each server, or at the rank, one of the weights
- * that it has not got completely.
+ * quorum k < n each rank keeps two copies of all weights beside that, and one of the planes that it owns. Nothing piles
+ * up behind a slow link: at most the contributions of one step of a rank are on their way to a server, and at most the
+ * weights of one version from there to a rank. So what a rank's messages that are not sent yet take is at most twice
+ * the bytes of all tensors, however many steps the others make meanwhile (queued_most of tuttiFusionGetInfo); a death
+ * adds at most the weights that the rank serves, once for each other rank. With quorum k < n a rank that is behind gets
+ * the newest version when it has got the one before; a step of its own that is over before its contributions could be
+ * sent is not sent.
  * Planes are changed in place: after an error an update may have changed some elements and not others.
  *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, if comm belongs to a CUDA context (tuttiStreamFromCuda). A
@@ -482,6 +497,8 @@ typedef struct {
                               staleness. Steps that it has skipped, and what is left over at the end, are not in it */
   uint64_t stalest;        /* of the contributions that this rank's servers have counted: the largest staleness, */
   double staleness;        /* and the mean */
+  uint64_t queued_bytes;   /* with servers: of this rank's messages that are not sent yet, */
+  uint64_t queued_most;    /* and the most so far: at most those of all tensors twice, and some short messages */
 } tuttiFusionInfo_t;
 
 /* Tells the state of a fusion.

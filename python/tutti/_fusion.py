@@ -42,6 +42,8 @@ class FusionInfo(NamedTuple):
     dropped: int
     stalest: int
     staleness: float
+    queued_bytes: int
+    queued_most: int
 
 
 _tell(
@@ -63,7 +65,9 @@ _tell(
             "with staleness, contributions, or k of these each",
     dropped="with servers: steps of this rank that did not count",
     stalest="of the contributions that this rank's servers have counted: the largest staleness",
-    staleness="of these: the mean")
+    staleness="of these: the mean",
+    queued_bytes="with servers: bytes of this rank's messages that are not sent yet",
+    queued_most="the most of these so far")
 
 
 class Shard(NamedTuple):

@@ -114,7 +114,8 @@ class FusionInfo(ctypes.Structure):
                 ("groups", c_int), ("messages", c_int), ("is_by_priority", c_int), ("buffer_bytes", c_size_t),
                 ("copied_bytes", c_uint64), ("iteration_us", c_double), ("predicted_us", c_double),
                 ("exposed_us", c_double), ("predicted_exposed_us", c_double), ("state_step", c_uint64),
-                ("updates", c_uint64), ("dropped", c_uint64), ("stalest", c_uint64), ("staleness", c_double)]
+                ("updates", c_uint64), ("dropped", c_uint64), ("stalest", c_uint64), ("staleness", c_double),
+                ("queued_bytes", c_uint64), ("queued_most", c_uint64)]
 
 
 class CommInfo(ctypes.Structure):

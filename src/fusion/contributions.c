@@ -82,6 +82,11 @@ uint64_t tt_weights_bytes(const struct tuttiFusion *fusion, int tensor, int shar
          tt_share_count(fusion, tensor, share) * tt_type_size(wire);
 }
 
+uint64_t tt_offer_bytes(const struct tuttiFusion *fusion, int tensor, int share)
+{
+  return (uint64_t)fusion->served->nwords * sizeof(uint64_t) + tt_share_count(fusion, tensor, share) * sizeof(float);
+}
+
 size_t tt_payload_most(const struct tuttiFusion *fusion)
 {
   uint64_t most = 2 * (uint64_t)fusion->served->nwords * sizeof(uint64_t);
@@ -89,8 +94,10 @@ size_t tt_payload_most(const struct tuttiFusion *fusion)
     for (int rank = 0; rank < fusion->config.nranks; rank++) {
       const struct packet_head head = {.tensor = i, .share = rank, .capacity = most_entries(fusion, i)};
       uint64_t out = tt_contribution_bytes(fusion, &head), back = tt_weights_bytes(fusion, i, rank);
+      uint64_t offered = tt_offer_bytes(fusion, i, rank);
       if (out > most) most = out;
       if (back > most) most = back;
+      if (offered > most) most = offered;
     }
   return most;
 }

@@ -12,9 +12,11 @@ tuttiResult_t tt_deaths_make(struct tuttiFusion *fusion)
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
   struct deaths *deaths = &served->deaths;
-  if (!served->shards.by_decision) return tuttiSuccess;
+  if (served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision) return tuttiSuccess;
   deaths->dead = tt_alloc((size_t)served->nwords, sizeof *deaths->dead);
   if (!deaths->dead) return tt_fail(tuttiSystemError, "out of memory for the deaths of %d ranks", config->nranks);
+  if (served->kind == TT_SERVER_GOSSIP) return tuttiSuccess;
+  if (served->kind != TT_SERVER_SYNCHRONOUS) return tt_offers_make(fusion);
   return tt_takeover_create(&deaths->takeover, config->nranks, config->rank, config->nranks - config->serving.quorum);
 }
 
@@ -25,12 +27,13 @@ void tt_deaths_free(struct deaths *deaths)
     tt_packet_drop(packet);
   }
   tt_takeover_destroy(deaths->takeover);
+  tt_failover_destroy(deaths->failover);
   tt_free(deaths->dead);
 }
 
 void tt_deaths_spare(struct tuttiFusion *fusion)
 {
-  if (fusion->served && fusion->served->deaths.takeover) tt_comm_spare(fusion->config.channel[0]);
+  if (fusion->served && tt_deaths_are_survived(fusion)) tt_comm_spare(fusion->config.channel[0]);
 }
 
 /* Writes "rank 3" or "ranks 1, 2". */
@@ -73,16 +76,34 @@ static tuttiResult_t order(struct tuttiFusion *fusion, const struct tt_takeover_
   return result;
 }
 
-static void begin_tell(const struct tuttiFusion *fusion, const struct tt_takeover_order *order)
+void tt_deaths_tell(const struct tuttiFusion *fusion, uint64_t version)
 {
   const struct config *config = &fusion->config;
+  const uint64_t *dead = fusion->served->deaths.dead;
   char ranks[RANKS_BYTES];
   int first = 0;
-  while (tt_set_has(order->dead, first)) first++;
-  ranks_write(fusion, order->dead, ranks);
+  while (tt_set_has(dead, first)) first++;
+  ranks_write(fusion, dead, ranks);
   if (config->rank == first)
-    tt_log(TT_LOG_WARN, "the fusion goes on after %llu updates without %s (quorum %d of %d ranks)",
-           (unsigned long long)order->version, ranks, config->serving.quorum, config->nranks);
+    tt_log(TT_LOG_WARN, "the fusion goes on after %llu updates without %s (quorum %d of %d ranks, staleness %d)",
+           (unsigned long long)version, ranks, config->serving.quorum, config->nranks, config->serving.staleness);
+}
+
+void tt_deaths_go_on(struct tuttiFusion *fusion)
+{
+  struct deaths *deaths = &fusion->served->deaths;
+  struct packet *next = deaths->waiting;
+  deaths->waiting = NULL;
+  for (struct packet *packet; (packet = next);) {
+    next = packet->next;
+    tt_packet_arrive(&fusion->served->mailbox, packet);
+  }
+}
+
+static void put_off(struct deaths *deaths, struct packet *packet)
+{
+  packet->next = deaths->waiting;
+  deaths->waiting = packet;
 }
 
 /* Each share has a server again: what it serves, and what it sends. */
@@ -91,8 +112,8 @@ static tuttiResult_t begin(struct tuttiFusion *fusion, const struct tt_takeover_
   struct served *served = fusion->served;
   struct shards *shards = &served->shards;
   tuttiResult_t result = tuttiSuccess;
-  begin_tell(fusion, order);
-  tt_cut_begin(fusion, order->version + (uint64_t)tt_set_has(order->holders, fusion->config.rank));
+  tt_deaths_tell(fusion, order->version);
+  tt_cut_begin(fusion);
   for (int share = 0; share < fusion->config.nranks && result == tuttiSuccess; share++) {
     if (shards->number[share] < 0) continue;
     if (tt_shards_server(fusion, share) != fusion->config.rank) tt_shards_leave(fusion, share);
@@ -104,11 +125,7 @@ static tuttiResult_t begin(struct tuttiFusion *fusion, const struct tt_takeover_
     }
   }
   if (result == tuttiSuccess) tt_contributions_again(fusion);
-  for (struct packet *packet, *next = served->deaths.waiting; (packet = next);) {
-    next = packet->next;
-    tt_packet_arrive(&served->mailbox, packet);
-  }
-  served->deaths.waiting = NULL;
+  tt_deaths_go_on(fusion);
   return result;
 }
 
@@ -140,39 +157,59 @@ static tuttiResult_t actions_take(struct tuttiFusion *fusion)
 
 /* ---- events ---- */
 
+static tuttiResult_t died(struct tuttiFusion *fusion, int rank)
+{
+  struct served *served = fusion->served;
+  struct deaths *deaths = &served->deaths;
+  deaths->dead[rank / 64] |= (uint64_t)1 << (rank % 64);
+  tt_served_left(fusion, rank, 0);
+  if (deaths->takeover) {
+    tt_takeover_died(deaths->takeover, rank);
+    return tuttiSuccess;
+  }
+  tt_deaths_tell(fusion, served->member.cut.version);
+  tuttiResult_t result = tt_shards_died(fusion, rank);
+  if (served->kind == TT_SERVER_GOSSIP) tt_member_forget(fusion, rank);
+  return deaths->failover && result == tuttiSuccess ? tt_offers_died(fusion, rank) : result;
+}
+
 /* A rank ends its channel when all others have said that they leave: then this one has. */
 tuttiResult_t tt_deaths_look(struct tuttiFusion *fusion)
 {
   struct served *served = fusion->served;
   struct deaths *deaths = &served->deaths;
   const struct tuttiComm *channel = fusion->config.channel[0];
-  if (!deaths->takeover) return tuttiSuccess;
-  for (int rank = 0; rank < fusion->config.nranks; rank++) {
+  tuttiResult_t result = tuttiSuccess;
+  if (!tt_deaths_are_survived(fusion)) return result;
+  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
     if (rank == fusion->config.rank || tt_set_has(deaths->dead, rank)) continue;
     if (!served->left[rank] && tt_comm_has_left(channel, rank))
       tt_served_left(fusion, rank, served->member.cut.version);
-    if (!tt_comm_is_lost(channel, rank)) continue;
-    deaths->dead[rank / 64] |= (uint64_t)1 << (rank % 64);
-    tt_served_left(fusion, rank, 0);
-    tt_takeover_died(deaths->takeover, rank);
+    if (tt_comm_is_lost(channel, rank)) result = died(fusion, rank);
   }
-  return actions_take(fusion);
+  return deaths->takeover && result == tuttiSuccess ? actions_take(fusion) : result;
 }
 
 int tt_deaths_admit(struct tuttiFusion *fusion, struct packet *packet)
 {
   struct deaths *deaths = &fusion->served->deaths;
-  int epoch = tt_deaths_epoch(fusion), kind = packet->head.kind;
-  if (!deaths->takeover || kind == LEAVES || kind == LIVES || kind == REPORT || kind == ORDER) return 1;
-  if (packet->head.epoch == epoch && !tt_takeover_is_stopped(deaths->takeover)) return 1;
-  if (packet->head.epoch > epoch) {
-    packet->next = deaths->waiting;
-    deaths->waiting = packet;
-  } else tt_packet_drop(packet);
+  int epoch = tt_deaths_epoch(fusion), kind = packet->head.kind, is_over = 0;
+  if (deaths->takeover) {
+    if (kind == LEAVES || kind == LIVES || kind == REPORT || kind == ORDER) return 1;
+    if (packet->head.epoch == epoch && !tt_takeover_is_stopped(deaths->takeover)) return 1;
+    is_over = packet->head.epoch <= epoch;
+  } else {
+    is_over = tt_is_dead(fusion, packet->from);
+    int is_early = kind == CONTRIBUTION && deaths->failover &&
+                   !tt_failover_serves(deaths->failover, packet->head.share);
+    if (!is_over && !is_early) return 1;
+  }
+  if (is_over) tt_packet_drop(packet);
+  else put_off(deaths, packet);
   return 0;
 }
 
-tuttiResult_t tt_deaths_take(struct tuttiFusion *fusion, struct packet *packet)
+static tuttiResult_t word_take(struct tuttiFusion *fusion, struct packet *packet)
 {
   struct served *served = fusion->served;
   const uint64_t *sets = packet_payload(packet);
@@ -186,5 +223,14 @@ tuttiResult_t tt_deaths_take(struct tuttiFusion *fusion, struct packet *packet)
                                   : tt_fail(tuttiInternalError, "rank %d tells of deaths as no correct rank does",
                                             packet->from);
   tt_packet_drop(packet);
+  return result;
+}
+
+tuttiResult_t tt_deaths_take(struct tuttiFusion *fusion, struct packet *packet)
+{
+  int is_early = 0;
+  if (packet->head.kind != OFFER) return word_take(fusion, packet);
+  tuttiResult_t result = tt_offers_take(fusion, packet, &is_early);
+  if (is_early) put_off(&fusion->served->deaths, packet);
   return result;
 }

@@ -14,21 +14,15 @@
 
 /* ---- the server's side ---- */
 
-/* The share of this rank: no other one serves it. */
-static struct share *share_of(const struct tuttiFusion *fusion)
+static struct packet **kept_answer(const struct tuttiFusion *fusion, const struct share *share, int shard, int rank)
 {
-  return &fusion->served->shards.shares[fusion->config.rank];
-}
-
-static struct packet **kept_answer(const struct tuttiFusion *fusion, int shard, int rank)
-{
-  return &share_of(fusion)->answers[(size_t)shard * (size_t)fusion->config.nranks + (size_t)rank];
+  return &share->answers[(size_t)shard * (size_t)fusion->config.nranks + (size_t)rank];
 }
 
 /* In place of the weights x comes the difference. */
-static void pieces_exchange(const struct tuttiFusion *fusion, int tensor, float *x)
+static void pieces_exchange(const struct tuttiFusion *fusion, int tensor, int rank, float *x)
 {
-  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, fusion->config.rank);
+  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, rank);
   const struct masters *owned = &fusion->coding.owned[tensor];
   const struct rule *rule = &fusion->config.rule;
   uint64_t n, first = 0;
@@ -46,37 +40,45 @@ static void pieces_exchange(const struct tuttiFusion *fusion, int tensor, float 
   fpenv_leave(env);
 }
 
-tuttiResult_t tt_exchange(struct tuttiFusion *fusion, const struct tt_server_action *action, struct packet *packet)
+tuttiResult_t tt_exchange(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action,
+                          struct packet *packet)
 {
-  int tensor = share_of(fusion)->tensors[action->shard];
+  int tensor = share->tensors[action->shard];
   size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), bytes = packet->bytes - sizeof packet->head;
   struct packet *difference = tt_packet_make(WEIGHTS, set + bytes);
   if (!difference) return tuttiSystemError;
-  pieces_exchange(fusion, tensor, packet_payload(packet));
+  pieces_exchange(fusion, tensor, share->rank, packet_payload(packet));
   memcpy((char *)packet_payload(difference) + set, packet_payload(packet), bytes);
   difference->head.tensor = tensor;
-  difference->head.share = fusion->config.rank;
-  *kept_answer(fusion, action->shard, packet->from) = difference;
+  difference->head.share = share->rank;
+  *kept_answer(fusion, share, action->shard, packet->from) = difference;
   return tuttiSuccess;
 }
 
-struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, const struct tt_server_action *action)
+struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, struct share *share,
+                                  const struct tt_server_action *action)
 {
   const struct served *served = fusion->served;
-  int tensor = share_of(fusion)->tensors[action->shard];
-  struct packet **kept = kept_answer(fusion, action->shard, action->rank), *packet = *kept;
+  int tensor = share->tensors[action->shard];
+  struct packet **kept = kept_answer(fusion, share, action->shard, action->rank), *packet = *kept;
   *kept = NULL;
   if (!packet) { /* refused: the difference is 0 */
     packet = tt_packet_make(WEIGHTS, (size_t)served->nwords * sizeof(uint64_t) +
-                                         tt_share_count(fusion, tensor, fusion->config.rank) * sizeof(float));
+                                         tt_share_count(fusion, tensor, share->rank) * sizeof(float));
     if (packet) packet->head.tensor = tensor;
-    if (packet) packet->head.share = fusion->config.rank;
+    if (packet) packet->head.share = share->rank;
   }
   if (packet) packet->head.version = action->version;
   return packet;
 }
 
 /* ---- the member's side ---- */
+
+/* The share of this rank: with gossip no other one serves it. */
+static struct share *share_of(const struct tuttiFusion *fusion)
+{
+  return &fusion->served->shards.shares[fusion->config.rank];
+}
 
 int tt_exchange_partner(const struct tuttiFusion *fusion)
 {

@@ -88,7 +88,8 @@ struct packet *tt_packet_take(struct mailbox *mailbox)
 static uint32_t urgency_of(const struct packet_head *head)
 {
   if (head->kind == LEAVES) return LAST;
-  return head->kind == CONTRIBUTION || head->kind == WEIGHTS ? 1 + (uint32_t)head->tensor : FIRST;
+  int is_of_tensor = head->kind == CONTRIBUTION || head->kind == WEIGHTS || head->kind == OFFER;
+  return is_of_tensor ? 1 + (uint32_t)head->tensor : FIRST; /* an offer goes before contributions of its tensor */
 }
 
 /* A copy: its `next` is that of this rank's mailbox alone, and the sum of contributions takes the place of one. */
@@ -122,6 +123,9 @@ tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, 
     return result;
   }
   packet->refs++;
+  mailbox->ncontributions += packet->head.kind == CONTRIBUTION;
+  if (packet->npostings++ == 0) mailbox->queued += packet->bytes;
+  if (mailbox->queued > mailbox->queued_most) mailbox->queued_most = mailbox->queued;
   posting->packet = packet;
   posting->next = mailbox->postings;
   mailbox->postings = posting;
@@ -146,10 +150,13 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   int has_share = head->share >= 0 && head->share < fusion->config.nranks && shards->number[head->share] >= 0;
   if (head->kind == LEAVES || head->kind == LIVES) return payload == 0;
   if (head->kind == HELD) return payload == 0 && shards->by_decision && has_share;
-  if (head->kind == DECIDED || head->kind == REPORT) return payload == set && shards->by_decision;
-  if (head->kind == ORDER) return payload == 2 * set && shards->by_decision;
+  if (head->kind == SEEN || head->kind == SHOW) return payload == 0 && shards->by_decision;
+  if (head->kind == REPORT) return payload == set && shards->by_decision;
+  if (head->kind == DECIDED || head->kind == ORDER) return payload == 2 * set && shards->by_decision;
   if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
+  if (head->kind == OFFER && !fusion->served->deaths.failover) return 0;
   if (!tt_share_count(fusion, head->tensor, head->share)) return 0;
+  if (head->kind == OFFER) return payload == tt_offer_bytes(fusion, head->tensor, head->share);
   return payload == (head->kind == CONTRIBUTION ? tt_contribution_bytes(fusion, head)
                                                 : tt_weights_bytes(fusion, head->tensor, head->share));
 }
@@ -158,14 +165,14 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
 static int is_gone(const struct tuttiFusion *fusion, int rank)
 {
   const struct tuttiComm *channel = fusion->config.channel[0];
-  return fusion->served->deaths.takeover && (tt_comm_is_lost(channel, rank) || tt_comm_has_left(channel, rank));
+  return tt_deaths_are_survived(fusion) && (tt_comm_is_lost(channel, rank) || tt_comm_has_left(channel, rank));
 }
 
 /* 1: no message can come. */
 static int are_alone(const struct tuttiFusion *fusion)
 {
   int n = 1;
-  for (int rank = 0; rank < fusion->config.nranks && fusion->served->deaths.takeover; rank++)
+  for (int rank = 0; rank < fusion->config.nranks && tt_deaths_are_survived(fusion); rank++)
     n += rank != fusion->config.rank && is_gone(fusion, rank);
   return n == fusion->config.nranks;
 }
@@ -177,7 +184,7 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   struct packet_head head;
   tuttiResult_t result = tt_message_result(&mailbox->message);
   mailbox->is_posted = 0;
-  if (result == tuttiRemoteError && fusion->served->deaths.takeover) { /* alone, or a rank died in the middle of it */
+  if (result == tuttiRemoteError && tt_deaths_are_survived(fusion)) { /* alone, or a rank died in the middle of it */
     mailbox->is_closed = are_alone(fusion);
     return tt_comm_health(fusion->config.channel[0]);
   }
@@ -205,6 +212,22 @@ static tuttiResult_t receive(struct tuttiFusion *fusion)
   return result;
 }
 
+int tt_packets_are_queued(const struct mailbox *mailbox, int rank)
+{
+  const struct posting *posting = mailbox->postings;
+  while (posting && posting->rank != rank) posting = posting->next;
+  return posting != NULL;
+}
+
+static void posting_free(struct mailbox *mailbox, struct posting *posting)
+{
+  struct packet *packet = posting->packet;
+  mailbox->ncontributions -= packet->head.kind == CONTRIBUTION;
+  if (--packet->npostings == 0) mailbox->queued -= packet->bytes;
+  tt_packet_drop(packet);
+  tt_free(posting);
+}
+
 /* A rank that has left or died needs nothing more. */
 static int postings_end(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
@@ -219,8 +242,7 @@ static int postings_end(struct tuttiFusion *fusion, tuttiResult_t *result)
     int needs_none = fusion->served->left[posting->rank] || is_gone(fusion, posting->rank);
     if (ended != tuttiSuccess && !(ended == tuttiRemoteError && needs_none)) *result = ended;
     *at = posting->next;
-    tt_packet_drop(posting->packet);
-    tt_free(posting);
+    posting_free(&fusion->served->mailbox, posting);
     n++;
   }
   return n;
@@ -244,8 +266,7 @@ void tt_packets_free(struct mailbox *mailbox)
 {
   for (struct posting *posting; (posting = mailbox->postings);) {
     mailbox->postings = posting->next;
-    tt_packet_drop(posting->packet);
-    tt_free(posting);
+    posting_free(mailbox, posting);
   }
   tt_free(mailbox->room);
 }

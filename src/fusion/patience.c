@@ -32,7 +32,10 @@ static int has_not_contributed(const struct tuttiFusion *fusion, int rank)
 
 static int has_not_answered(const struct tuttiFusion *fusion, int rank)
 {
-  return !fusion->served->shards.by_decision && fusion->served->member.owed[rank] > 0;
+  int owes = 0;
+  for (int share = 0; share < fusion->config.nranks && !fusion->served->shards.by_decision; share++)
+    owes |= fusion->served->member.owed[share] > 0 && tt_shards_server(fusion, share) == rank;
+  return owes;
 }
 
 static int has_not_left(const struct tuttiFusion *fusion, int rank)
@@ -83,7 +86,8 @@ tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
   const struct config *config = &fusion->config;
   const struct served *served = fusion->served;
   struct patience *patience = &fusion->served->patience;
-  int in_step = served->member.nsent == config->n, in_end = served->is_leaving && served->nleft < config->nranks;
+  int in_step = served->member.nsent == config->n || served->member.is_held_back;
+  int in_end = served->is_leaving && served->nleft < config->nranks;
   char text[SENTENCE_BYTES];
   if (!in_step && (moved || !in_end)) {
     patience->since_ns = 0;

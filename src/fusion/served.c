@@ -90,10 +90,16 @@ static int cuts_make(struct tuttiFusion *fusion)
     for (int rank = 0; rank < fusion->config.nranks; rank++) member->nparts += tt_share_count(fusion, i, rank) > 0;
   }
   member->nleft = member->nparts;
-  if (!fusion->served->shards.by_decision) return 1;
   size_t words = (size_t)fusion->served->nwords;
+  if (fusion->served->deaths.failover) {
+    member->cut.weights = tt_alloc(all + 1, sizeof(float));
+    member->sets =
+        tt_alloc((size_t)fusion->config.n * (size_t)fusion->config.nranks * words, sizeof *member->sets);
+    return member->cut.weights && member->sets;
+  }
+  if (!fusion->served->shards.by_decision) return 1;
   member->cut = (struct version){0, tt_alloc(all + 1, sizeof(float)), tt_alloc(words, sizeof(uint64_t))};
-  member->next = (struct version){1, tt_alloc(all + 1, sizeof(float)), tt_alloc(words, sizeof(uint64_t))};
+  member->next = (struct version){0, tt_alloc(all + 1, sizeof(float)), tt_alloc(words, sizeof(uint64_t))};
   return member->cut.weights && member->cut.set && member->next.weights && member->next.set;
 }
 
@@ -110,6 +116,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   served->left = tt_alloc(ranks, sizeof *served->left);
   member->from = tt_alloc(n * ranks, sizeof *member->from);
   member->owed = tt_alloc(ranks, sizeof *member->owed);
+  member->is_owed = tt_alloc(n * ranks, sizeof *member->is_owed);
   member->parts_left = tt_alloc(n, sizeof *member->parts_left);
   member->places = tt_alloc(n, sizeof *member->places);
   mailbox->room_bytes = sizeof(struct packet_head) + tt_payload_most(fusion);
@@ -119,7 +126,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   if (result == tuttiSuccess) result = tt_deaths_make(fusion);
   if (result == tuttiSuccess) result = tt_served_wake_make(fusion);
   if (result != tuttiSuccess) return result;
-  if (!member->from || !member->owed || !member->parts_left || !member->places || !mailbox->room ||
+  if (!member->from || !member->owed || !member->is_owed || !member->parts_left || !member->places || !mailbox->room ||
       !cuts_make(fusion))
     return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
   for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
@@ -132,10 +139,6 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   struct served *served = fusion->served;
   if (!served) return;
   for (struct packet *packet; (packet = tt_packet_take(&served->mailbox));) tt_packet_drop(packet);
-  for (struct packet *packet; (packet = served->member.early);) {
-    served->member.early = packet->next;
-    tt_packet_drop(packet);
-  }
   tt_packets_free(&served->mailbox);
   tt_shards_free(fusion);
   tt_deaths_free(&served->deaths);
@@ -143,6 +146,8 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   tt_free(served->left);
   tt_free(served->member.from);
   tt_free(served->member.owed);
+  tt_free(served->member.is_owed);
+  tt_free(served->member.sets);
   tt_free(served->member.parts_left);
   tt_free(served->member.places);
   tt_free(served->member.cut.weights);
@@ -226,7 +231,7 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
   int n = 0;
   for (struct packet *packet; *result == tuttiSuccess && (packet = tt_packet_take(&served->mailbox)); n++) {
     if (!tt_deaths_admit(fusion, packet)) continue;
-    if (packet->head.kind == REPORT || packet->head.kind == ORDER) {
+    if (packet->head.kind == REPORT || packet->head.kind == ORDER || packet->head.kind == OFFER) {
       *result = tt_deaths_take(fusion, packet);
       continue;
     }
@@ -289,7 +294,7 @@ static tuttiResult_t serve(struct tuttiFusion *fusion)
     if (result == tuttiSuccess) moved = turn(fusion, look, &result);
     look = tt_waiter_pause(waiter, moved);
   }
-  if (result == tuttiSuccess && !served->deaths.takeover) /* else ranks may have died */
+  if (result == tuttiSuccess && !tt_deaths_are_survived(fusion)) /* else ranks may have died */
     result = tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
   return result;
 }
@@ -326,6 +331,8 @@ void tt_fusion_served_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
   info->updates = fusion->served->member.version;
   info->dropped = fusion->served->member.dropped;
   info->stalest = shards->staleness_most;
+  info->queued_bytes = fusion->served->mailbox.queued;
+  info->queued_most = fusion->served->mailbox.queued_most;
   info->staleness = shards->counted ? (double)shards->staleness_sum / (double)shards->counted : 0;
   tt_fusion_planes_lock(fusion, 0);
 }

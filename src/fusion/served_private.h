@@ -9,6 +9,7 @@
 
 #include "comm/coded.h"
 #include "fusion/private.h"
+#include "server/failover.h"
 #include "server/server.h"
 #include "server/takeover.h"
 
@@ -18,11 +19,14 @@ enum packet_kind {
   CONTRIBUTION, /* to a server: elements of its shard */
   WEIGHTS,      /* from a server: the set whose contributions they have last, then elements */
   HELD,         /* to the decider: the server has all contributions of `rank` to `step` */
-  DECIDED,      /* from the decider: a set */
+  SEEN,         /* to the decider: the sender has got all weights of `version` */
+  DECIDED,      /* from the decider: the sets of those that count in `step`, and of those that get the weights */
+  SHOW,         /* from the decider: `rank` gets the weights of `version` */
   LEAVES,       /* the sender contributes no more; it has seen weights of `version` */
   LIVES,        /* to a rank that has left and owns nothing, so hears of no contributions: the sender has made one */
   REPORT,       /* of deaths, a set: `version` is what the sender holds completely, `step` what its shares go back to */
   ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it */
+  OFFER,        /* to who serves a share of a dead rank: as weights; `step` is 1 + the last one that was answered */
   PACKET_KINDS
 };
 
@@ -40,7 +44,7 @@ struct packet_head {
 /* The payload lies behind it: words of a set, and weights behind these; or a contribution. */
 struct packet {
   struct packet *next, **at; /* at: of one that a server holds, the pointer to it */
-  int refs, from;
+  int refs, from, npostings; /* npostings: ranks to which it is on its way */
   size_t bytes;
   struct packet_head head;
 };
@@ -54,7 +58,9 @@ struct posting;
 
 struct mailbox {
   struct packet *first, **last; /* came, and were not taken */
-  struct posting *postings;     /* on their way */
+  struct posting *postings;     /* on their way, */
+  int ncontributions;           /* those of this rank's contributions, */
+  _Atomic uint64_t queued, queued_most; /* and the bytes of all; a packet for several ranks counts once */
   struct tuttiMessage message;  /* the receive */
   char *room;                   /* its */
   size_t room_bytes;
@@ -84,6 +90,7 @@ struct share {
 struct shards {
   int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
   int nservers, decider;    /* decider: the share whose server decides */
+  uint64_t *told;           /* a set of ranks, while all servers are told a word */
   int32_t *number;          /* of each share: that of its server; -1: it has no elements */
   struct share *shares;     /* of each rank */
   pthread_mutex_t planes;   /* held while weights change */
@@ -98,26 +105,31 @@ struct version {
   uint64_t *set;  /* and the ranks whose contributions they have last */
 };
 
-/* Ranks that have died, by decision. */
+/* Ranks that have died. Their shares are taken over by decision, or, without one, by a failover; with gossip a share is
+ * a rank's own weights, which die with it. */
 struct deaths {
-  struct tt_takeover *takeover; /* NULL: a death ends the fusion */
-  uint64_t *dead;               /* a set */
-  struct packet *waiting;       /* of an epoch that has not begun here */
+  uint64_t *dead;               /* a set; NULL: a death ends the fusion */
+  struct tt_takeover *takeover; /* NULL: not by decision */
+  struct tt_failover *failover; /* NULL: by decision, or gossip */
+  struct packet *waiting;       /* of an epoch that has not begun here, or for a share that is not served here yet */
 };
 
 struct member {
   uint64_t version;         /* synchronous: of the weights that the last step gave; else of the newest one */
   uint64_t *from;           /* of each tensor and owner: the version of its weights */
-  int32_t *owed;            /* of each owner: its answers that have not come; not by decision */
+  int32_t *owed;            /* of each share: its answers that have not come; not by decision */
+  uint8_t *is_owed;         /* of each tensor and share: likewise */
+  uint64_t *sets;           /* with a failover, of each tensor and share: the set that came with its weights */
   int32_t *parts_left;      /* of each tensor: weights that have not come; -1: it was not sent in this step */
   uint64_t *places;         /* of each tensor: its first element in a cut */
   int nsent, nfinished;     /* tensors of this step */
+  int is_held_back;         /* by decision: 1: contributions to an earlier step are still on their way */
   int is_dropped;           /* 1: a contribution to this step did not count */
   uint64_t dropped;         /* steps of which that is true */
   /* by decision: */
-  struct version cut, next;     /* the newest that is complete; the one after it, of which `nleft` shards are missing */
+  struct version cut, next;     /* the newest that is complete; the one that comes: `nleft` shards are missing */
   int nparts, nleft;
-  struct packet *early;     /* weights of later ones */
+  /* with a failover cut.weights are what was answered last, with easgd what this rank's weights were then */
 };
 
 /* The time for which this rank has waited for others. */
@@ -159,6 +171,9 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 /* Errors: tuttiRemoteError: this rank has sent what no correct rank sends. */
 tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank);
 
+/* 1: something is on its way to this rank. */
+int tt_packets_are_queued(const struct mailbox *mailbox, int rank);
+
 /* Frees what was on its way, once the channel is destroyed. */
 void tt_packets_free(struct mailbox *mailbox);
 
@@ -175,7 +190,13 @@ static inline int tt_set_has(const uint64_t *set, int rank)
 static inline int tt_is_dead(const struct tuttiFusion *fusion, int rank)
 {
   const struct deaths *deaths = &fusion->served->deaths;
-  return deaths->takeover && tt_set_has(deaths->dead, rank);
+  return deaths->dead && tt_set_has(deaths->dead, rank);
+}
+
+/* 1: the death of a rank does not end the fusion. */
+static inline int tt_deaths_are_survived(const struct tuttiFusion *fusion)
+{
+  return fusion->served->deaths.dead != NULL;
 }
 
 static inline int tt_deaths_epoch(const struct tuttiFusion *fusion)
@@ -190,6 +211,7 @@ static inline int tt_deaths_epoch(const struct tuttiFusion *fusion)
  * weights, with the set. The most of any packet. */
 uint64_t tt_contribution_bytes(const struct tuttiFusion *fusion, const struct packet_head *head);
 uint64_t tt_weights_bytes(const struct tuttiFusion *fusion, int tensor, int share);
+uint64_t tt_offer_bytes(const struct tuttiFusion *fusion, int tensor, int share);
 size_t tt_payload_most(const struct tuttiFusion *fusion);
 
 /* Makes a packet of this rank's contribution to a share of a tensor; `step` and `version` are the caller's. NULL: no
@@ -250,6 +272,21 @@ uint64_t tt_shards_least(const struct tuttiFusion *fusion);
 tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int share, const struct tt_takeover_order *order);
 void tt_shards_leave(struct tuttiFusion *fusion, int share);
 
+/* Makes this rank serve a share: nothing is in its server yet. */
+tuttiResult_t tt_shards_add(struct tuttiFusion *fusion, int share);
+
+/* A rank contributes no more. */
+tuttiResult_t tt_shards_died(struct tuttiFusion *fusion, int rank);
+
+/* ---- decision.c ---- */
+
+/* Tells what a server says to the decider, or the decider to servers; of other actions nothing. */
+tuttiResult_t tt_decision_tell(struct tuttiFusion *fusion, const struct share *share,
+                               const struct tt_server_action *action);
+
+/* Tells a server what a packet says that is no contribution; the reference stays the caller's. */
+tuttiResult_t tt_decision_take(struct tuttiFusion *fusion, struct share *share, struct packet *packet);
+
 /* ---- deaths.c ---- */
 
 /* Errors: tuttiSystemError: no memory. */
@@ -266,8 +303,25 @@ tuttiResult_t tt_deaths_look(struct tuttiFusion *fusion);
  * its epoch. */
 int tt_deaths_admit(struct tuttiFusion *fusion, struct packet *packet);
 
-/* Takes a report or an order, and its reference. */
+/* Takes a report, an order or an offer, and its reference. */
 tuttiResult_t tt_deaths_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* Lets those that wait for an epoch, or for a share, come again. */
+void tt_deaths_go_on(struct tuttiFusion *fusion);
+
+/* Warns that the fusion goes on without the dead. */
+void tt_deaths_tell(const struct tuttiFusion *fusion, uint64_t version);
+
+/* ---- offers.c: shares of dead ranks without a decision ---- */
+
+/* Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_offers_make(struct tuttiFusion *fusion);
+
+/* A rank is dead: offers what this rank has of its shares. */
+tuttiResult_t tt_offers_died(struct tuttiFusion *fusion, int rank);
+
+/* Takes an offer, and its reference, unless it is early: then *is_early. */
+tuttiResult_t tt_offers_take(struct tuttiFusion *fusion, struct packet *packet, int *is_early);
 
 /* ---- exchange.c: easgd and gossip ---- */
 
@@ -277,10 +331,12 @@ static inline int tt_is_exchange(const struct served *served)
 }
 
 /* Exchanges the server's weights with those of a contribution, under the lock of planes. */
-tuttiResult_t tt_exchange(struct tuttiFusion *fusion, const struct tt_server_action *action, struct packet *packet);
+tuttiResult_t tt_exchange(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action,
+                          struct packet *packet);
 
 /* Takes the packet that answers it; NULL: no memory. */
-struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, const struct tt_server_action *action);
+struct packet *tt_exchange_answer(const struct tuttiFusion *fusion, struct share *share,
+                                  const struct tt_server_action *action);
 
 /* gossip: the neighbour of this step. -1: it has none. */
 int tt_exchange_partner(const struct tuttiFusion *fusion);
@@ -315,14 +371,20 @@ tuttiResult_t tt_member_take(struct tuttiFusion *fusion, struct packet *packet);
 /* Ends the step if all its weights are there. 1: it did. */
 int tt_member_step(struct tuttiFusion *fusion);
 
-/* Begins to put together the weights of a version; what has come of others is of no use. */
-void tt_cut_begin(struct tuttiFusion *fusion, uint64_t version);
+/* Forgets what has come of a version. */
+void tt_cut_begin(struct tuttiFusion *fusion);
 
 /* The caller has given weights of a tensor. Under the lock of planes. */
 void tt_cut_given(struct tuttiFusion *fusion, int tensor, const float *weights);
 
 /* Contributions to the step under way have no effect: they are sent again. */
 void tt_contributions_again(struct tuttiFusion *fusion);
+
+/* Likewise those to a share that were not answered. */
+tuttiResult_t tt_member_resend(struct tuttiFusion *fusion, int share);
+
+/* gossip: a neighbour is dead: what it owes never comes. */
+void tt_member_forget(struct tuttiFusion *fusion, int rank);
 
 /* ---- served.c: contributions that count when they come ---- */
 

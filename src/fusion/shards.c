@@ -30,7 +30,8 @@ static uint64_t counts_take(struct tuttiFusion *fusion)
 }
 
 /* Ranks that have died or left before contribute no more. */
-static tuttiResult_t server_make(struct tuttiFusion *fusion, struct share *share, uint64_t version)
+static tuttiResult_t server_make(struct tuttiFusion *fusion, struct share *share, uint64_t version,
+                                 const uint64_t *holders)
 {
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
@@ -42,6 +43,7 @@ static tuttiResult_t server_make(struct tuttiFusion *fusion, struct share *share
                                 .quorum = has_quorum ? config->serving.quorum : 1,
                                 .staleness = is_synchronous ? 0 : (uint64_t)config->serving.staleness,
                                 .version = version,
+                                .holders = holders,
                                 .nservers = shards->nservers,
                                 .is_decider = shards->by_decision && shards->decider == share->rank,
                                 .nshards = share->nshards,
@@ -66,7 +68,7 @@ static int before_make(const struct tuttiFusion *fusion, struct share *share)
   return share->before != NULL;
 }
 
-static tuttiResult_t share_make(struct tuttiFusion *fusion, struct share *share, uint64_t version)
+static tuttiResult_t share_make(struct tuttiFusion *fusion, struct share *share)
 {
   const struct config *config = &fusion->config;
   const struct served *served = fusion->served;
@@ -89,7 +91,7 @@ static tuttiResult_t share_make(struct tuttiFusion *fusion, struct share *share,
   }
   if (served->shards.by_decision && !before_make(fusion, share))
     return tt_fail(tuttiSystemError, "out of memory for a copy of the weights of rank %d", share->rank);
-  return server_make(fusion, share, version);
+  return tuttiSuccess;
 }
 
 tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
@@ -101,14 +103,17 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   pthread_mutex_init(&shards->planes, NULL);
   shards->number = tt_alloc(ranks, sizeof *shards->number);
   shards->shares = tt_alloc(ranks, sizeof *shards->shares);
-  if (!shards->number || !shards->shares)
+  shards->told = tt_alloc((size_t)served->nwords, sizeof *shards->told);
+  if (!shards->number || !shards->shares || !shards->told)
     return tt_fail(tuttiSystemError, "out of memory for the shares of %zu ranks", ranks);
   shards->sum = tt_alloc(counts_take(fusion) + 1, sizeof *shards->sum);
   if (!shards->sum) return tt_fail(tuttiSystemError, "out of memory for sums of contributions");
   shards->by_decision =
       served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks && shards->nservers;
   if (shards->number[config->rank] < 0) return tuttiSuccess;
-  return share_make(fusion, &shards->shares[config->rank], 0);
+  struct share *share = &shards->shares[config->rank];
+  tuttiResult_t result = share_make(fusion, share);
+  return result == tuttiSuccess ? server_make(fusion, share, 0, NULL) : result;
 }
 
 static void held_drop(struct share *share)
@@ -152,14 +157,25 @@ void tt_shards_free(struct tuttiFusion *fusion)
   for (int rank = 0; shards->shares && rank < fusion->config.nranks; rank++) share_free(fusion, &shards->shares[rank]);
   tt_free(shards->shares);
   tt_free(shards->number);
+  tt_free(shards->told);
   tt_free(shards->sum);
   pthread_mutex_destroy(&shards->planes);
 }
 
+tuttiResult_t tt_shards_add(struct tuttiFusion *fusion, int share)
+{
+  struct share *its = &fusion->served->shards.shares[share];
+  pthread_mutex_lock(&fusion->served->shards.planes);
+  tuttiResult_t result = share_make(fusion, its);
+  pthread_mutex_unlock(&fusion->served->shards.planes);
+  return result == tuttiSuccess ? server_make(fusion, its, 0, NULL) : result;
+}
+
 int tt_shards_server(const struct tuttiFusion *fusion, int share)
 {
-  const struct tt_takeover *takeover = fusion->served->deaths.takeover;
-  return takeover ? tt_takeover_owner(takeover, share) : share;
+  const struct deaths *deaths = &fusion->served->deaths;
+  if (deaths->failover) return tt_failover_owner(deaths->failover, share);
+  return deaths->takeover ? tt_takeover_owner(deaths->takeover, share) : share;
 }
 
 /* ---- contributions that are held ---- */
@@ -265,7 +281,7 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
   if (share->before) before_copy(fusion, share, action->shard, 0);
   float *sum = NULL;
   int is_exchange = tt_is_exchange(fusion->served);
-  if (is_exchange) result = tt_exchange(fusion, action, packet_of(&action->counted[0]));
+  if (is_exchange) result = tt_exchange(fusion, share, action, packet_of(&action->counted[0]));
   else result = tt_contributions_add(fusion, action, &sum);
   if (result == tuttiSuccess && !is_exchange) result = pieces_update(fusion, share->rank, &shard, sum);
   share->versions[action->shard] = action->version;
@@ -281,6 +297,14 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
 
 /* ---- the other actions ---- */
 
+/* The set of ranks that have contributed to an odd number of steps (failover.h). */
+static void taken_write(const struct tuttiFusion *fusion, const struct share *share, int shard, uint64_t *set)
+{
+  memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
+  for (int rank = 0; rank < fusion->config.nranks; rank++)
+    set[rank / 64] |= (tt_server_taken(share->server, shard, rank) & 1) << (rank % 64);
+}
+
 /* The weights of a shard as they are. NULL: no memory. */
 static struct packet *weights_make(struct tuttiFusion *fusion, const struct share *share, int shard)
 {
@@ -293,6 +317,7 @@ static struct packet *weights_make(struct tuttiFusion *fusion, const struct shar
   packet->head.share = share->rank;
   packet->head.version = share->versions[shard];
   memcpy(packet_payload(packet), share->sets + 2 * (size_t)shard * words, words * sizeof *share->sets);
+  if (served->deaths.failover) taken_write(fusion, share, shard, packet_payload(packet));
   pthread_mutex_lock(&served->shards.planes);
   tt_weights_write(fusion, packet);
   pthread_mutex_unlock(&served->shards.planes);
@@ -304,11 +329,12 @@ static tuttiResult_t answer(struct tuttiFusion *fusion, struct share *share, con
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
   struct packet *packet =
-      tt_is_exchange(served) ? tt_exchange_answer(fusion, action) : weights_make(fusion, share, action->shard);
+      tt_is_exchange(served) ? tt_exchange_answer(fusion, share, action) : weights_make(fusion, share, action->shard);
   tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
   if (!packet) return result;
   for (int rank = 0; rank < config->nranks && result == tuttiSuccess; rank++) {
-    if (served->left[rank] || (action->rank >= 0 && action->rank != rank)) continue;
+    int gets = action->rank < 0 ? !action->gets || tt_set_has(action->gets, rank) : action->rank == rank;
+    if (served->left[rank] || !gets) continue;
     uint8_t *refused = &share->refused[(size_t)action->shard * (size_t)config->nranks + (size_t)rank];
     packet->head.is_refused = action->rank >= 0 && *refused;
     *refused = 0;
@@ -318,42 +344,13 @@ static tuttiResult_t answer(struct tuttiFusion *fusion, struct share *share, con
   return result;
 }
 
-static tuttiResult_t held_tell(struct tuttiFusion *fusion, const struct share *share,
-                               const struct tt_server_action *action)
-{
-  struct packet *packet = tt_packet_make(HELD, 0);
-  if (!packet) return tuttiSystemError;
-  packet->head.rank = action->rank;
-  packet->head.share = share->rank;
-  packet->head.step = action->step;
-  tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, fusion->served->shards.decider));
-  tt_packet_drop(packet);
-  return result;
-}
-
-static tuttiResult_t decision_tell(struct tuttiFusion *fusion, const struct tt_server_action *action)
-{
-  size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t);
-  struct packet *packet = tt_packet_make(DECIDED, set);
-  tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
-  if (!packet) return result;
-  packet->head.step = action->step;
-  memcpy(packet_payload(packet), action->set, set);
-  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
-    if (!tt_is_dead(fusion, rank)) result = tt_packet_post(fusion, packet, rank); /* one that has left serves, too */
-  tt_packet_drop(packet);
-  return result;
-}
-
 /* TT_FAIL: too many ranks have left; those that still wait find that themselves. */
 static tuttiResult_t act(struct tuttiFusion *fusion, struct share *share, const struct tt_server_action *action)
 {
   if (action->act == TT_UPDATE) return update(fusion, share, action);
   if (action->act == TT_ANSWER) return answer(fusion, share, action);
-  if (action->act == TT_HELD) return held_tell(fusion, share, action);
-  if (action->act == TT_DECIDE) return decision_tell(fusion, action);
   if (action->act == TT_DROP) release(packet_of(&action->counted[0]));
-  return tuttiSuccess;
+  return tt_decision_tell(fusion, share, action);
 }
 
 /* ---- events ---- */
@@ -379,28 +376,23 @@ static tuttiResult_t contribution_take(struct tuttiFusion *fusion, struct share 
   return result;
 }
 
-/* Takes what a rank says without a contribution. */
-static tuttiResult_t word_take(struct tuttiFusion *fusion, struct share *share, struct packet *packet)
-{
-  const struct shards *shards = &fusion->served->shards;
-  const struct packet_head *head = &packet->head;
-  tuttiResult_t result = tuttiSuccess;
-  if (head->kind == HELD && share->rank == shards->decider &&
-      !tt_server_held(share->server, shards->number[head->share], head->rank, head->step))
-    result = tt_fail(tuttiInternalError, "rank %d says, of step %llu, that it holds what rank %d has contributed, "
-                     "which no correct rank says now", packet->from, (unsigned long long)head->step, head->rank);
-  if (head->kind == DECIDED && !tt_server_decided(share->server, head->step, packet_payload(packet)))
-    result = tt_fail(tuttiInternalError, "rank %d has decided about step %llu as no correct rank does", packet->from,
-                     (unsigned long long)head->step);
-  if (head->kind == LEAVES) tt_server_died(share->server, packet->from);
-  return result;
-}
-
 static tuttiResult_t actions_take(struct tuttiFusion *fusion, struct share *share)
 {
   struct tt_server_action action;
   tuttiResult_t result = tuttiSuccess;
   while (result == tuttiSuccess && tt_server_next(share->server, &action)) result = act(fusion, share, &action);
+  return result;
+}
+
+tuttiResult_t tt_shards_died(struct tuttiFusion *fusion, int rank)
+{
+  struct shards *shards = &fusion->served->shards;
+  tuttiResult_t result = tuttiSuccess;
+  for (int k = 0; k < fusion->config.nranks && result == tuttiSuccess; k++) {
+    if (!shards->shares[k].server) continue;
+    tt_server_died(shards->shares[k].server, rank);
+    result = actions_take(fusion, &shards->shares[k]);
+  }
   return result;
 }
 
@@ -412,7 +404,9 @@ int tt_shards_expect(const struct tuttiFusion *fusion, const struct packet *pack
   case CONTRIBUTION: return tt_shards_server(fusion, head->share) == here;
   case WEIGHTS: return tt_shards_server(fusion, head->share) == packet->from;
   case HELD: return tt_shards_server(fusion, head->share) == packet->from && tt_shards_server(fusion, decider) == here;
-  case DECIDED: return tt_shards_server(fusion, decider) == packet->from;
+  case SEEN: return tt_shards_server(fusion, decider) == here;
+  case DECIDED:
+  case SHOW: return tt_shards_server(fusion, decider) == packet->from;
   default: return 1;
   }
 }
@@ -429,7 +423,7 @@ tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet)
   for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
     struct share *share = &shards->shares[rank];
     if (!share->server) continue;
-    result = word_take(fusion, share, packet);
+    result = tt_decision_take(fusion, share, packet);
     if (result == tuttiSuccess) result = actions_take(fusion, share);
   }
   tt_packet_drop(packet);
@@ -492,7 +486,7 @@ tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int its, const struct 
   struct share *share = &shards->shares[its];
   int is_new = !share->server, is_of_dead = tt_set_has(order->dead, its);
   pthread_mutex_lock(&shards->planes);
-  tuttiResult_t result = is_new ? share_make(fusion, share, order->version) : tuttiSuccess;
+  tuttiResult_t result = is_new ? share_make(fusion, share) : tuttiSuccess;
   held_drop(share);
   for (int k = 0; k < share->nshards && result == tuttiSuccess; k++) {
     if (share->goes_back[k] && share->versions[k] == order->version + 1) before_copy(fusion, share, k, 1);
@@ -500,6 +494,6 @@ tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int its, const struct 
     share->versions[k] = order->version;
   }
   pthread_mutex_unlock(&shards->planes);
-  if (result == tuttiSuccess && !is_new) result = server_make(fusion, share, order->version);
+  if (result == tuttiSuccess) result = server_make(fusion, share, order->version, order->holders);
   return result == tuttiSuccess ? version_send(fusion, share, order) : result;
 }

@@ -6,6 +6,7 @@
 #include "base/priority.h"
 
 #define WORD_BITS 64
+#define SETS 9 /* of ranks, of a server */
 
 struct shard {
   int index;
@@ -14,10 +15,12 @@ struct shard {
   struct tt_counted *kept;   /* contributions that were not taken yet: in the order in which they came, or of ranks */
   int nkept;
   int is_decided;            /* 1: an update with those of `kept` that are in the decided set is due */
-  int is_new;                /* synchronous: 1: the weights are to go to all */
+  int is_new;                /* synchronous: 1: the weights are to go to all, by decision to `gets` */
+  uint64_t shown;            /* by decision: the version that goes to `answers` */
   int is_listed;             /* 1: it is in `due` */
   uint64_t *clocks;          /* of each rank: its last step here + 1; 0: none yet */
   uint64_t *waiting, *answers; /* ranks that wait for an answer; those of them that are to get it */
+  uint64_t *owed;            /* ranks whose last step is in the version that was restored, and was not answered */
 };
 
 /* The decider's part: the step that is to be decided next. */
@@ -29,6 +32,8 @@ struct decider {
   uint64_t *in;     /* ranks whose contributions all servers hold */
   int n;            /* of them */
   uint64_t since_ns; /* since when they are enough */
+  uint64_t *shown;  /* by rank: the version that it was sent last */
+  uint64_t *busy, *behind; /* sets: it is on its way to these; these have got it, and it is not the newest */
 };
 
 struct tt_server {
@@ -39,7 +44,8 @@ struct tt_server {
   struct tt_priority_queue due;        /* shards that have an action */
   struct tt_counted *kept, *counted; /* memory of `kept` of all shards; of an action */
   uint64_t *numbers, *sets;  /* memory of clocks; of sets of ranks */
-  uint64_t *dead, *decided, *told, *shown; /* sets: dead ranks, the last decision, HELD to be said, an action's */
+  uint64_t *dead, *decided, *gets, *told; /* sets: dead ranks; the last decision, and who gets it; HELD to be said */
+  uint64_t *set, *receivers; /* those of an action */
   int *complete;             /* by rank: shards that have its contribution to the present step; then decider.held */
   uint64_t step;             /* that the decider has not decided yet, as far as this server knows */
   int ndead, has_failed;     /* has_failed: 1: it is to be said; 2: it was */
@@ -97,24 +103,32 @@ static tuttiResult_t memory_get(struct tt_server *server)
   server->shards = tt_alloc(s, sizeof *server->shards);
   server->kept = tt_alloc(s * room, sizeof *server->kept);
   server->counted = tt_alloc(room, sizeof *server->counted);
-  server->numbers = tt_alloc(s * n, sizeof *server->numbers);
-  server->sets = tt_alloc((5 + 2 * s) * words, sizeof *server->sets);
+  server->numbers = tt_alloc((s + 1) * n, sizeof *server->numbers);
+  server->sets = tt_alloc((SETS + 3 * s) * words, sizeof *server->sets);
   server->decider.nwords = (server->spec.nservers + WORD_BITS - 1) / WORD_BITS;
   server->decider.by = tt_alloc(n * (size_t)server->decider.nwords, sizeof *server->decider.by);
   server->complete = tt_alloc(2 * n, sizeof *server->complete);
   if (!server->shards || !server->kept || !server->counted || !server->numbers || !server->sets || !server->complete ||
       !server->decider.by || !tt_priority_reserve(&server->due, s))
     return tt_fail(tuttiSystemError, "out of memory for %zu shards of %zu ranks", s, n);
-  uint64_t **sets[] = {&server->dead, &server->decided, &server->told, &server->shown, &server->decider.in};
-  for (size_t k = 0; k < 5; k++) *sets[k] = server->sets + k * words;
+  uint64_t **sets[SETS] = {&server->dead, &server->decided, &server->gets, &server->told, &server->set,
+                           &server->receivers, &server->decider.in, &server->decider.busy, &server->decider.behind};
+  for (size_t k = 0; k < SETS; k++) *sets[k] = server->sets + k * words;
   for (size_t k = 0; k < s; k++)
     server->shards[k] = (struct shard){.index = (int)k,
                                        .version = server->spec.version,
                                        .kept = server->kept + k * room,
                                        .clocks = server->numbers + k * n,
-                                       .waiting = server->sets + (5 + 2 * k) * words,
-                                       .answers = server->sets + (6 + 2 * k) * words};
+                                       .waiting = server->sets + (SETS + 3 * k) * words,
+                                       .answers = server->sets + (SETS + 3 * k + 1) * words,
+                                       .owed = server->sets + (SETS + 3 * k + 2) * words};
   server->decider.held = server->complete + n;
+  server->decider.shown = server->numbers + s * n;
+  for (int r = 0; r < server->spec.nranks; r++) {
+    server->decider.shown[r] = server->spec.version;
+    if (server->spec.holders && !has(server->spec.holders, r)) add(server->decider.busy, r);
+  }
+  server->spec.holders = NULL;
   return tuttiSuccess;
 }
 
@@ -219,6 +233,7 @@ static enum tt_server_verdict judge(const struct tt_server *server, const struct
     return TT_WRONG;
   const struct shard *shard = &server->shards[c->shard];
   if (has(server->dead, c->rank)) return TT_GONE;
+  if (has(shard->owed, c->rank) && c->step + 1 == shard->clocks[c->rank]) return TT_TAKEN;
   if (c->step < shard->clocks[c->rank]) return TT_REPEATED;
   if (c->from > shard->version) return TT_WRONG;
   if (server->spec.kind == TT_SERVER_SYNCHRONOUS) {
@@ -234,8 +249,9 @@ static enum tt_server_verdict judge(const struct tt_server *server, const struct
 enum tt_server_verdict tt_server_contribute(struct tt_server *server, const struct tt_contribution *c)
 {
   enum tt_server_verdict verdict = judge(server, c);
-  if (verdict != TT_KEPT && verdict != TT_STALE) return verdict;
+  if (verdict != TT_KEPT && verdict != TT_STALE && verdict != TT_TAKEN) return verdict;
   struct shard *shard = &server->shards[c->shard];
+  take(shard->owed, c->rank);
   uint64_t age = age_of(server, shard, c->from);
   shard->clocks[c->rank] = c->step + 1;
   if (server->spec.kind != TT_SERVER_SYNCHRONOUS) add(shard->waiting, c->rank);
@@ -278,6 +294,22 @@ int tt_server_neighbour(const struct tt_server *server, int rank, uint64_t step)
   return -1;
 }
 
+void tt_server_restore(struct tt_server *server, int shard, uint64_t version)
+{
+  server->shards[shard].version = version;
+}
+
+void tt_server_restore_rank(struct tt_server *server, int shard, int rank, uint64_t steps, int is_owed)
+{
+  server->shards[shard].clocks[rank] = steps;
+  if (is_owed) add(server->shards[shard].owed, rank);
+}
+
+uint64_t tt_server_taken(const struct tt_server *server, int shard, int rank)
+{
+  return server->shards[shard].clocks[rank];
+}
+
 uint64_t tt_server_steps(const struct tt_server *server, int rank)
 {
   uint64_t least = UINT64_MAX;
@@ -308,21 +340,46 @@ int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step)
   return 1;
 }
 
-/* 1: the set has ranks alone, and as many as the quorum at least. */
-static int is_set(const struct tt_server_spec *spec, const uint64_t *set)
+int tt_server_seen(struct tt_server *server, int rank, uint64_t version)
+{
+  struct decider *decider = &server->decider;
+  if (!server->by_decision || !server->spec.is_decider || rank < 0 || rank >= server->spec.nranks ||
+      !has(decider->busy, rank) || version != decider->shown[rank])
+    return 0;
+  take(decider->busy, rank);
+  if (version < decider->step) add(decider->behind, rank);
+  return 1;
+}
+
+/* 1: the set has ranks alone, and so many at least. */
+static int is_set(const struct tt_server_spec *spec, const uint64_t *set, int least)
 {
   int n = 0, last = spec->nranks % WORD_BITS, nwords = (spec->nranks + WORD_BITS - 1) / WORD_BITS;
   for (int w = 0; w < nwords; w++) n += __builtin_popcountll(set[w]);
-  return n >= spec->quorum && (!last || !(set[nwords - 1] >> last));
+  return n >= least && (!last || !(set[nwords - 1] >> last));
 }
 
-int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set)
+int tt_server_show(struct tt_server *server, int rank, uint64_t version)
 {
-  if (!server->by_decision || step != server->step || !is_set(&server->spec, set)) return 0;
+  if (!server->by_decision || rank < 0 || rank >= server->spec.nranks || version != server->step) return 0;
+  for (int s = 0; s < server->spec.nshards && !has(server->dead, rank); s++) {
+    add(server->shards[s].answers, rank);
+    server->shards[s].shown = version;
+    list(server, &server->shards[s]);
+  }
+  return 1;
+}
+
+int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set, const uint64_t *gets)
+{
+  if (!server->by_decision || step != server->step || !is_set(&server->spec, set, server->spec.quorum) ||
+      !is_set(&server->spec, gets, 0))
+    return 0;
   for (int r = 0; r < server->spec.nranks; r++)
     if (has(set, r) && server->complete[r] < server->spec.nshards) return 0;
   server->step++;
   memcpy(server->decided, set, (size_t)server->nwords * sizeof *set);
+  memcpy(server->gets, gets, (size_t)server->nwords * sizeof *gets);
   memset(server->complete, 0, (size_t)server->spec.nranks * sizeof *server->complete);
   memset(server->told, 0, (size_t)server->nwords * sizeof *server->told);
   for (int s = 0; s < server->spec.nshards; s++) {
@@ -338,7 +395,8 @@ int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *s
 static int can_decide(const struct tt_server *server)
 {
   const struct decider *decider = &server->decider;
-  if (!server->spec.is_decider || !server->by_decision || decider->n < server->spec.quorum) return 0;
+  if (!server->spec.is_decider || !server->by_decision || server->has_failed) return 0;
+  if (decider->n < server->spec.quorum) return 0;
   if (server->now_ns - decider->since_ns >= server->spec.grace_ns) return 1;
   for (int r = 0; r < server->spec.nranks; r++)
     if (!has(server->dead, r) && !has(decider->in, r)) return 0;
@@ -349,12 +407,34 @@ static void decide(struct tt_server *server, struct tt_server_action *action)
 {
   struct decider *decider = &server->decider;
   size_t bytes = (size_t)server->nwords * sizeof *decider->in;
-  memcpy(server->shown, decider->in, bytes);
+  memcpy(server->set, decider->in, bytes);
   memset(decider->in, 0, bytes);
   memset(decider->held, 0, (size_t)server->spec.nranks * sizeof *decider->held);
   memset(decider->by, 0, (size_t)server->spec.nranks * (size_t)decider->nwords * sizeof *decider->by);
-  *action = (struct tt_server_action){.act = TT_DECIDE, .step = decider->step++, .set = server->shown};
+  *action = (struct tt_server_action){
+      .act = TT_DECIDE, .step = decider->step++, .set = server->set, .gets = server->receivers};
   decider->n = 0;
+  memset(server->receivers, 0, bytes);
+  memset(decider->behind, 0, bytes);
+  for (int r = 0; r < server->spec.nranks; r++) {
+    if (has(decider->busy, r)) continue;
+    add(server->receivers, r);
+    add(decider->busy, r);
+    decider->shown[r] = decider->step;
+  }
+}
+
+/* A rank has got what it was sent, and there is something newer. */
+static int show(struct tt_server *server, struct tt_server_action *action)
+{
+  struct decider *decider = &server->decider;
+  int rank = first_of(decider->behind, server->nwords);
+  if (rank < 0) return 0;
+  take(decider->behind, rank);
+  add(decider->busy, rank);
+  decider->shown[rank] = decider->step;
+  *action = (struct tt_server_action){.act = TT_SHOW, .rank = rank, .version = decider->step};
+  return 1;
 }
 
 /* Moves contributions first .. first + n - 1 of a shard into the action. */
@@ -401,7 +481,14 @@ static int answer(struct tt_server *server, struct shard *shard, struct tt_serve
   }
   action->act = TT_ANSWER;
   action->rank = rank;
+  if (server->by_decision) action->gets = server->gets;
   return 1;
+}
+
+/* By decision: 1: single ranks get this version, which is not to change before. */
+static int is_shown(const struct tt_server *server, const struct shard *shard)
+{
+  return server->by_decision && shard->shown == shard->version && first_of(shard->answers, server->nwords) >= 0;
 }
 
 /* Takes an action that is not a shard's. */
@@ -412,6 +499,7 @@ static int common(struct tt_server *server, struct tt_server_action *action)
     *action = (struct tt_server_action){.act = TT_FAIL, .set = server->dead};
     server->has_failed = 2;
   } else if (can_decide(server)) decide(server, action);
+  else if (show(server, action)) return 1;
   else if (rank >= 0) {
     take(server->told, rank);
     *action = (struct tt_server_action){.act = TT_HELD, .rank = rank, .step = server->step};
@@ -422,10 +510,11 @@ static int common(struct tt_server *server, struct tt_server_action *action)
 int tt_server_next(struct tt_server *server, struct tt_server_action *action)
 {
   struct shard *shard;
-  if (server->has_failed == 2) return 0;
+  if (server->has_failed == 2 && !server->by_decision) return 0;
   if (common(server, action)) return 1;
   while ((shard = tt_priority_first(&server->due))) {
     *action = (struct tt_server_action){.shard = shard->index, .version = shard->version};
+    if (is_shown(server, shard) && answer(server, shard, action)) return 1;
     if (drop(server, shard, action) || update(server, shard, action) || answer(server, shard, action)) return 1;
     tt_priority_pop(&server->due);
     shard->is_listed = 0;

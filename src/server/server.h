@@ -13,7 +13,8 @@
  *                all shards of all servers have the same set. It counts only contributions that all servers hold
  *                completely, so no death afterwards changes the set. Contributions outside the set are dropped, and
  *                those that come later are refused: none counts in a later step. The new weights go to all ranks at
- *                once (P3: Jayarajan et al. 2019)
+ *                once (P3: Jayarajan et al. 2019); with a decider, to those that have got the version that they were
+ *                sent last. The others get the newest one when they have: so at most one is on its way to a rank
  *   asgd         at each contribution (Dean et al. 2012). One that was computed from weights more than `staleness`
  *                updates ago is refused, and its rank gets new weights
  *   softsync     at every `quorum` contributions, whoever sent them, otherwise likewise (Zhang et al. 2016)
@@ -37,8 +38,11 @@
  *     same set on all servers;
  *   - as long as enough ranks live the shards of all live servers are updated: synchronous: `quorum` of them, else one.
  *     When too many are dead, that is said at once;
- *   - of the updates that are due, that of the most urgent shard is taken first.
- * With a decider the shards of a server that dies are taken over (takeover.h); with the other rules its death ends the
+ *   - of the updates that are due, that of the most urgent shard is taken first;
+ *   - with a decider each rank gets all shards of a version or none, at most one version is on its way to it, and each
+ *     live rank gets the last one.
+ * With a decider the shards of a server that dies are taken over (takeover.h), and so are they with asgd, softsync, ssp
+ * and easgd (failover.h). With gossip a rank's weights die with it; synchronous without a decider its death ends the
  * job.
  *
  * Nothing here reads a clock or moves a byte. One thread at a time. */
@@ -61,6 +65,8 @@ struct tt_server_spec {
   int quorum;            /* synchronous, softsync: 1 .. nranks. Others: 1 */
   uint64_t staleness;    /* asgd, softsync, gossip: in updates; ssp: in steps. Others: 0 */
   uint64_t version;      /* that all shards have at first; with a decider it is the first step */
+  const uint64_t *holders; /* the decider: ranks that have this version, to the others it is on its way. NULL: all have.
+                              Copied */
   int nservers;
   int is_decider;        /* 1: this server decides; with a synchronous quorum < nranks exactly one server does */
   uint64_t grace_ns;     /* so long the decider waits for more contributions than the quorum */
@@ -88,6 +94,7 @@ enum tt_server_verdict {
   TT_LATE,     /* synchronous: the shard has been updated without it */
   TT_STALE,    /* it was computed from weights that are too old. The rank is answered */
   TT_REPEATED, /* this step of the rank has been here */
+  TT_TAKEN,    /* likewise, before tt_server_restore. The rank is answered */
   TT_GONE,     /* the rank was told to be dead */
   TT_WRONG,    /* no correct rank sends this: out of range, from a version that does not exist, or before the answer to
                   its last one */
@@ -102,13 +109,28 @@ void tt_server_died(struct tt_server *server, int rank);
 /* The time, in ns from any origin, never backwards; only the decider's grace needs it. */
 void tt_server_clock(struct tt_server *server, uint64_t now_ns);
 
+/* Not synchronous, gossip: before all contributions: the shard goes on where another server has ended, from this
+ * version. So many steps of a rank are in it, and with is_owed the last one was not answered. */
+void tt_server_restore(struct tt_server *server, int shard, uint64_t version);
+void tt_server_restore_rank(struct tt_server *server, int shard, int rank, uint64_t steps, int is_owed);
+
+/* The steps of a rank that were kept, or were stale, for a shard: 1 + the last one. */
+uint64_t tt_server_taken(const struct tt_server *server, int shard, int rank);
+
 /* For the decider: a server (number `from` of all, also this one) has said TT_HELD of this rank and step. Returns 0 and
  * changes nothing if no correct server says this: out of range, twice, or of a step that no server has come to. */
 int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step);
 
+/* For the decider: a rank has got all shards of a version. Returns 0 and changes nothing if no correct rank says
+ * this. */
+int tt_server_seen(struct tt_server *server, int rank, uint64_t version);
+
 /* The decider has said TT_DECIDE: of steps in their order, also to itself. Returns 0 and changes nothing if no correct
  * decider says this: fewer ranks than the quorum, others than ranks, or ranks whose contributions are not here. */
-int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set);
+int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set, const uint64_t *gets);
+
+/* The decider has said TT_SHOW. Its words keep their order. Returns 0 likewise: it is not the newest version. */
+int tt_server_show(struct tt_server *server, int rank, uint64_t version);
 
 /* gossip: the server's own rank has brought its weights of a shard. */
 void tt_server_renew(struct tt_server *server, int shard);
@@ -124,11 +146,14 @@ uint64_t tt_server_steps(const struct tt_server *server, int rank);
 
 enum tt_server_act {
   TT_HELD,   /* tell the decider: all shards of this server have the contribution of `rank` to `step` */
-  TT_DECIDE, /* tell all servers: these ranks' contributions to `step` count: `set` */
+  TT_DECIDE, /* tell all servers: these ranks' contributions to `step` count: `set`; `gets` get the weights */
+  TT_SHOW,   /* tell all servers: `rank` gets the weights of `version` */
   TT_UPDATE, /* add the contributions, update the shard, and let go of their bytes. It has `version` then */
-  TT_ANSWER, /* send the weights of the shard, which have `version`, to `rank`; -1: to all live ranks */
+  TT_ANSWER, /* send the weights of the shard, which have `version`, to `rank`; -1: to the live ranks in `gets`, or,
+                where that is NULL, to all live ranks */
   TT_DROP,   /* let go of the bytes of one contribution, which does not count */
-  TT_FAIL,   /* too many ranks are dead: `set`. There is no further action */
+  TT_FAIL,   /* too many ranks are dead: `set`. There is no further action, but, with a decider, those that follow from
+                what was decided: ranks get the last version */
 };
 
 struct tt_counted {
@@ -140,7 +165,7 @@ struct tt_server_action {
   enum tt_server_act act;
   int rank, shard;
   uint64_t step, version;
-  const uint64_t *set;              /* bit rank % 64 of word rank / 64 */
+  const uint64_t *set, *gets;       /* bit rank % 64 of word rank / 64 */
   const struct tt_counted *counted; /* TT_UPDATE, TT_DROP: `ncounted`. Synchronous: in the order of ranks */
   int ncounted;
 };

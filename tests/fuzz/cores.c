@@ -147,7 +147,7 @@ static void server_run(const uint8_t *bytes, size_t len)
   if (spec.kind == TT_SERVER_SYNCHRONOUS) spec.is_decider = 1;
   if (tt_server_create(&server, &spec) != tuttiSuccess) return;
   while (input.left) {
-    uint64_t what = fuzz_take(&input, 1), set = 0;
+    uint64_t what = fuzz_take(&input, 1), set = 0, gets = 0;
     struct tt_contribution contribution;
     switch (what % 5) {
     case 0:
@@ -162,7 +162,8 @@ static void server_run(const uint8_t *bytes, size_t len)
       break;
     case 3:
       set = small_take(&input);
-      (void)tt_server_decided(server, small_take(&input), &set);
+      gets = small_take(&input);
+      (void)tt_server_decided(server, small_take(&input), &set, &gets);
       break;
     default:
       if (what > 200) tt_server_died(server, (int)(fuzz_take(&input, 1) % RANKS));

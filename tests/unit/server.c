@@ -38,6 +38,7 @@ struct rank {
   int is_busy, is_dead, slowness;
   int owed[SHARDS];      /* an answer */
   uint64_t clock[SHARDS]; /* steps that its server has seen, kept or stale */
+  uint64_t seen;         /* by decision: the version that it has had completely last */
   int is_lost[SERVERS];  /* 1: what had not arrived there when it died is lost */
 };
 
@@ -49,12 +50,13 @@ struct server {
   int64_t urgency;       /* of the last action of a shard since the last event */
 };
 
-enum what { COMPUTED, DIES, ANSWER, ARRIVES, HELD, DECIDED, DEAD, FREE, TICK }; /* the first three: to a rank */
+/* The first three: to a rank. */
+enum what { COMPUTED, DIES, ANSWER, ARRIVES, HELD, SEEN, DECIDED, SHOW, DEAD, FREE, TICK };
 
 struct note {
   enum what what;
   int rank, server, shard; /* HELD: shard: the server that says it */
-  uint64_t step, from, set;
+  uint64_t step, from, set, gets;
 };
 
 static struct world {
@@ -128,7 +130,7 @@ static void rank_send(int r)
   struct rank *rank = &w.ranks[r];
   if (rank->is_dead) return;
   int shard = --rank->unsent, server = server_of(shard);
-  struct note note = {ARRIVES, r, server, shard, rank->step, rank->from[shard], 0};
+  struct note note = {ARRIVES, r, server, shard, rank->step, rank->from[shard], 0, 0};
   w.records[r][rank->step][shard] = (struct record){rank->from[shard], NOT_KEPT};
   rank->owed[shard] = !is_sync();
   send(r, RANKS + server, note);
@@ -153,12 +155,32 @@ static void rank_dies(int r)
   }
 }
 
+/* By decision one version at a time comes, in all shards; the rank tells the decider. */
+static void version_check(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  uint64_t newest = 0;
+  int n = 0;
+  for (int s = 0; s < w.nshards; s++)
+    if (rank->next_version[s] > newest) newest = rank->next_version[s];
+  for (int s = 0; s < w.nshards; s++) {
+    uint64_t its = rank->next_version[s];
+    n += its == newest;
+    CHECK(its == newest || its == rank->seen, "two versions are on their way to rank %d", r);
+  }
+  if (n < w.nshards || rank->is_dead) return;
+  CHECK(newest > rank->seen, "rank %d gets a version twice", r);
+  rank->seen = newest;
+  send(r, RANKS, (struct note){.what = SEEN, .rank = r, .step = newest});
+}
+
 static void rank_is_answered(const struct note *note)
 {
   struct rank *rank = &w.ranks[note->rank];
   CHECK(note->from >= rank->next_version[note->shard], "rank %d gets older weights", note->rank);
   rank->next_version[note->shard] = note->from;
   rank->owed[note->shard] = 0;
+  if (w.by_decision) version_check(note->rank);
   rank_go_on(note->rank);
 }
 
@@ -252,10 +274,13 @@ static void bound_check(int r, int shard)
 static void answer_check(int shard, const struct tt_server_action *action)
 {
   CHECK(action->version == w.done[shard], "shard %d has version %llu", shard, (unsigned long long)w.done[shard]);
-  struct note note = {ANSWER, action->rank, 0, shard, 0, action->version, 0};
-  CHECK(is_sync() == (action->rank < 0), "the answer goes to rank %d", action->rank);
+  struct note note = {ANSWER, action->rank, 0, shard, 0, action->version, 0, 0};
+  CHECK(w.by_decision || is_sync() == (action->rank < 0), "the answer goes to rank %d", action->rank);
+  CHECK(!action->gets == !w.by_decision, "some ranks get it");
   int first = action->rank < 0 ? 0 : action->rank, last = action->rank < 0 ? w.spec.nranks - 1 : action->rank;
-  if (is_sync()) CHECK(++w.answered[shard] == action->version, "not every version is told once");
+  if (is_sync() && action->rank < 0)
+    CHECK(++w.answered[shard] == action->version, "not every version is told once");
+  else if (is_sync()) CHECK(w.answered[shard] == action->version, "rank %d gets it before the others", first);
   else {
     uint64_t step = w.ranks[first].clock[shard] - 1;
     enum fate fate = w.records[first][step][shard].fate;
@@ -265,7 +290,9 @@ static void answer_check(int shard, const struct tt_server_action *action)
     w.ranks[first].owed[shard] = 2;
     if (w.spec.kind == TT_SERVER_SSP) bound_check(first, shard);
   }
-  for (note.rank = first; note.rank <= last; note.rank++) send(RANKS + server_of(shard), note.rank, note);
+  for (note.rank = first; note.rank <= last; note.rank++)
+    if (action->rank >= 0 || !action->gets || action->gets[0] >> note.rank & 1)
+      send(RANKS + server_of(shard), note.rank, note);
 }
 
 static void decision_check(const struct tt_server_action *action)
@@ -286,7 +313,16 @@ static void decision_check(const struct tt_server_action *action)
   memset(w.told, 0, sizeof w.told);
   w.ntold = 0;
   for (int s = 0; s < w.spec.nservers; s++)
-    send(RANKS, RANKS + s, (struct note){.what = DECIDED, .server = s, .step = action->step, .set = set});
+    send(RANKS, RANKS + s, (struct note){.what = DECIDED, .server = s, .step = action->step, .set = set,
+                                         .gets = action->gets[0]});
+}
+
+static void show(const struct tt_server_action *action)
+{
+  CHECK(w.by_decision && action->version == w.decided, "version %llu is shown", (unsigned long long)action->version);
+  for (int s = 0; s < w.spec.nservers; s++)
+    send(RANKS, RANKS + s,
+         (struct note){.what = SHOW, .server = s, .rank = action->rank, .step = action->version});
 }
 
 static void failure_check(struct server *server, const struct tt_server_action *action)
@@ -313,7 +349,8 @@ static void server_acts(int s)
   struct tt_server_action action;
   while (!server->is_busy && tt_server_next(server->server, &action)) {
     int shard = server->first + action.shard;
-    CHECK(!server->has_failed, "an action behind the failure");
+    CHECK(!server->has_failed || (w.by_decision && action.act != TT_DECIDE && action.act != TT_FAIL),
+          "action %d behind the failure", (int)action.act);
     if (action.act >= TT_UPDATE && action.act <= TT_DROP) {
       CHECK(w.urgency[shard] >= server->urgency, "shard %d should have been earlier", shard);
       server->urgency = w.urgency[shard];
@@ -321,6 +358,7 @@ static void server_acts(int s)
     if (action.act == TT_HELD)
       send(RANKS + s, RANKS, (struct note){.what = HELD, .rank = action.rank, .shard = s, .step = action.step});
     else if (action.act == TT_DECIDE) decision_check(&action);
+    else if (action.act == TT_SHOW) show(&action);
     else if (action.act == TT_FAIL) failure_check(server, &action);
     else if (action.act == TT_ANSWER) answer_check(shard, &action);
     else if (action.act == TT_DROP) {
@@ -359,9 +397,12 @@ static void happen_at_server(const struct note *note)
     server->is_dead[note->rank] = 1;
     tt_server_died(server->server, note->rank);
   } else if (note->what == DECIDED) {
-    CHECK(tt_server_decided(server->server, note->step, &note->set), "the decision is not taken");
+    CHECK(tt_server_decided(server->server, note->step, &note->set, &note->gets), "the decision is not taken");
     server->ndecided++;
-  }
+  } else if (note->what == SEEN)
+    CHECK(tt_server_seen(server->server, note->rank, note->step), "SEEN is not taken");
+  else if (note->what == SHOW)
+    CHECK(tt_server_show(server->server, note->rank, note->step), "SHOW is not taken");
   server_acts(note->server);
 }
 
@@ -432,6 +473,10 @@ static void end_check(void)
 {
   int ndead = 0;
   for (int r = 0; r < w.spec.nranks; r++) ndead += w.ranks[r].is_dead;
+  for (int s = 0; s < w.nshards && w.by_decision; s++)
+    for (int r = 0; r < w.spec.nranks; r++)
+      CHECK(w.ranks[r].is_dead || w.ranks[r].next_version[s] == w.done[s],
+            "rank %d does not get the last version of shard %d", r, s);
   if (ndead > w.spec.nranks - (is_sync() ? w.spec.quorum : 1)) {
     for (int s = 0; s < w.spec.nservers; s++) CHECK(w.servers[s].has_failed, "server %d has not failed", s);
     return;

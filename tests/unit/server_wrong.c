@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+static const uint64_t none = 0;
+
 /* Two ranks, one shard. */
 static void what_no_rank_sends_is_told(void **state)
 {
@@ -24,7 +26,7 @@ static void what_no_rank_sends_is_told(void **state)
   assert_int_equal(tt_server_create(&server, &spec), tuttiSuccess);
   for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
     assert_int_equal(tt_server_contribute(server, &wrong[k]), TT_WRONG);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){3}), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){3}, &none), 0);
   assert_int_equal(tt_server_next(server, &action), 0);
   tt_server_destroy(server);
   spec.quorum = 1;
@@ -45,12 +47,12 @@ static void a_decision_without_its_contributions_is_refused(void **state)
   struct tt_server_spec spec = {.kind = TT_SERVER_SYNCHRONOUS, .nranks = 2, .quorum = 1, .nservers = 1, .nshards = 1,
                                 .urgency = &urgency};
   assert_int_equal(tt_server_create(&server, &spec), tuttiSuccess);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}, &none), 0);
   assert_int_equal(tt_server_contribute(server, &(struct tt_contribution){0, 0, 0, 0, 1}), TT_KEPT);
-  assert_int_equal(tt_server_decided(server, 1, &(uint64_t){1}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){3}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}), 1);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}), 0);
+  assert_int_equal(tt_server_decided(server, 1, &(uint64_t){1}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){3}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}, &none), 1);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){1}, &none), 0);
   assert_int_equal(tt_server_next(server, &action), 1);
   assert_int_equal(action.act, TT_HELD + TT_UPDATE);
   tt_server_destroy(server);
@@ -100,11 +102,44 @@ static void a_decision_has_a_quorum_of_ranks(void **state)
     assert_int_equal(tt_server_steps(server, r), 1);
   }
   assert_int_equal(tt_server_held(server, 0, 0, 0), 0); /* it decides nothing */
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){0}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){4}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){8 | 3}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){(uint64_t)1 << 63 | 3}), 0);
-  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){5}), 1);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){0}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){4}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){8 | 3}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){(uint64_t)1 << 63 | 3}, &none), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){5}, &(uint64_t){8}), 0);
+  assert_int_equal(tt_server_decided(server, 0, &(uint64_t){5}, &none), 1);
+  tt_server_destroy(server);
+}
+
+/* Rank 1 has not got the first version yet. */
+static void a_rank_has_seen_what_it_was_sent(void **state)
+{
+  (void)state;
+  struct tt_server *server;
+  struct tt_server_action action;
+  int32_t urgency = 0;
+  struct tt_server_spec spec = {.kind = TT_SERVER_SYNCHRONOUS, .nranks = 2, .quorum = 1, .nservers = 1, .nshards = 1,
+                                .version = 4, .holders = &(uint64_t){1}, .is_decider = 1, .urgency = &urgency};
+  assert_int_equal(tt_server_create(&server, &spec), tuttiSuccess);
+  assert_int_equal(tt_server_seen(server, -1, 4), 0);
+  assert_int_equal(tt_server_seen(server, 2, 4), 0);
+  assert_int_equal(tt_server_seen(server, 0, 4), 0); /* nothing is on its way to it */
+  assert_int_equal(tt_server_seen(server, 1, 5), 0);
+  assert_int_equal(tt_server_show(server, 2, 4), 0);
+  assert_int_equal(tt_server_show(server, 1, 5), 0);
+  assert_int_equal(tt_server_contribute(server, &(struct tt_contribution){0, 0, 4, 4, 1}), TT_KEPT);
+  assert_int_equal(tt_server_next(server, &action), 1);
+  assert_int_equal(action.act, TT_HELD);
+  assert_int_equal(tt_server_held(server, 0, 0, 4), 1);
+  assert_int_equal(tt_server_next(server, &action), 1);
+  assert_true(action.act == TT_DECIDE && action.set[0] == 1 && action.gets[0] == 1);
+  assert_int_equal(tt_server_seen(server, 1, 4), 1);
+  assert_int_equal(tt_server_seen(server, 1, 4), 0); /* twice */
+  assert_int_equal(tt_server_next(server, &action), 1);
+  assert_true(action.act == TT_SHOW && action.rank == 1 && action.version == 5);
+  assert_int_equal(tt_server_seen(server, 1, 4), 0);
+  assert_int_equal(tt_server_seen(server, 1, 5), 1);
+  assert_int_equal(tt_server_next(server, &action), 0);
   tt_server_destroy(server);
 }
 
@@ -134,6 +169,7 @@ int main(void)
       cmocka_unit_test(a_decision_without_its_contributions_is_refused),
       cmocka_unit_test(a_server_is_heard_once_of_each_rank),
       cmocka_unit_test(a_decision_has_a_quorum_of_ranks),
+      cmocka_unit_test(a_rank_has_seen_what_it_was_sent),
       cmocka_unit_test(parameters_out_of_range_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,12 +30,13 @@ struct weights {
   uint64_t version, sets[STEPS];
 };
 
-enum what { COMPUTED, DIES, HEARS, CONTRIBUTES, HOLDS, DECIDES, ANSWERS, REPORTS, ORDERS }; /* three are a rank's own */
+/* The first three are a rank's own. */
+enum what { COMPUTED, DIES, HEARS, CONTRIBUTES, HOLDS, SEES, DECIDES, SHOWS, ANSWERS, REPORTS, ORDERS };
 
 struct note {
   enum what what;
   int from, to, epoch, share, shard, rank; /* rank: HEARS: the dead one; HOLDS: the contributor */
-  uint64_t step, set, dead, holders, least;
+  uint64_t step, set, gets, dead, holders, least;
   struct weights weights;
   struct note *next;
 };
@@ -43,7 +44,7 @@ struct note {
 /* The weights of one version, of all shares; some are missing still. */
 struct cut {
   uint64_t version;
-  int nleft;
+  int nleft; /* all: none has come, and the version is not known */
   struct weights weights[RANKS][SHARDS];
 };
 
@@ -135,9 +136,8 @@ static void step_look(int r)
   rank_go_on(r);
 }
 
-static void cut_begin(struct rank *rank, uint64_t version)
+static void cut_begin(struct rank *rank)
 {
-  rank->next.version = version;
   rank->next.nleft = w.nranks * w.nshards;
 }
 
@@ -156,30 +156,30 @@ static void cut_check(int r, const struct cut *old, const struct cut *cut)
   }
 }
 
-static void weights_take(struct rank *rank, const struct note *note)
-{
-  struct cut *next = &rank->next;
-  if (note->weights.version != next->version) { /* of a later one: it comes again */
-    CHECK(note->weights.version > next->version, "older weights come");
-    struct note *kept = copy_of(note);
-    kept->next = rank->later;
-    rank->later = kept;
-    return;
-  }
-  next->weights[note->share][note->shard] = note->weights;
-  if (--next->nleft) return;
-  cut_check((int)(rank - w.ranks), &rank->cut, next);
-  rank->cut = *next;
-  cut_begin(rank, rank->cut.version + 1);
-  step_look((int)(rank - w.ranks));
-}
-
-/* ---- servers ---- */
-
 static int decider_of(const struct rank *rank)
 {
   return tt_takeover_owner(rank->takeover, 0);
 }
+
+/* At most one version is on its way to a rank. */
+static void weights_take(struct rank *rank, const struct note *note)
+{
+  struct cut *next = &rank->next;
+  int r = (int)(rank - w.ranks), is_first = next->nleft == w.nranks * w.nshards;
+  CHECK(note->weights.version > rank->cut.version, "rank %d gets older weights", r);
+  if (is_first) next->version = note->weights.version;
+  CHECK(note->weights.version == next->version, "versions %llu and %llu are on their way to rank %d",
+        (unsigned long long)next->version, (unsigned long long)note->weights.version, r);
+  next->weights[note->share][note->shard] = note->weights;
+  if (--next->nleft) return;
+  cut_check(r, &rank->cut, next);
+  rank->cut = *next;
+  cut_begin(rank);
+  if (w.quorum < w.nranks) send(r, decider_of(rank), (struct note){.what = SEES, .step = rank->cut.version});
+  step_look(r);
+}
+
+/* ---- servers ---- */
 
 static uint64_t tag_of(int epoch, const struct tt_counted *counted)
 {
@@ -216,13 +216,21 @@ static void act(int r, int s, const struct tt_server_action *action)
   CHECK(!is_of_step || action->step >= share->now[0].version, "step %llu again", (unsigned long long)action->step);
   if (action->act == TT_UPDATE) update(r, share, action);
   else if (action->act == TT_ANSWER)
-    for (int to = 0; to < w.nranks; to++) answer(r, s, action->shard, to);
+    for (int to = 0; to < w.nranks; to++) {
+      if (action->rank >= 0 ? to == action->rank : !action->gets || has(action->gets[0], to))
+        answer(r, s, action->shard, to);
+    }
   else if (action->act == TT_HELD)
     send(r, decider_of(rank), (struct note){.what = HOLDS, .share = s, .rank = action->rank, .step = action->step});
   else if (action->act == TT_DECIDE)
     for (int share_to = 0; share_to < w.nranks; share_to++)
       send(r, tt_takeover_owner(rank->takeover, share_to),
-           (struct note){.what = DECIDES, .share = share_to, .step = action->step, .set = action->set[0]});
+           (struct note){.what = DECIDES, .share = share_to, .step = action->step, .set = action->set[0],
+                         .gets = action->gets[0]});
+  else if (action->act == TT_SHOW)
+    for (int share_to = 0; share_to < w.nranks; share_to++)
+      send(r, tt_takeover_owner(rank->takeover, share_to),
+           (struct note){.what = SHOWS, .share = share_to, .step = action->version, .rank = action->rank});
 }
 
 static void server_acts(int r, int share)
@@ -231,12 +239,12 @@ static void server_acts(int r, int share)
   while (tt_server_next(w.ranks[r].shares[share].server, &action)) act(r, share, &action);
 }
 
-static void server_make(int r, int s, uint64_t version, uint64_t dead)
+static void server_make(int r, int s, uint64_t version, uint64_t dead, const uint64_t *holders)
 {
   static const int32_t urgency[SHARDS] = {0, 1};
   struct rank *rank = &w.ranks[r];
   struct tt_server_spec spec = {.kind = TT_SERVER_SYNCHRONOUS, .nranks = w.nranks, .quorum = w.quorum,
-                                .version = version, .nservers = w.nranks, .is_decider = s == 0,
+                                .version = version, .holders = holders, .nservers = w.nranks, .is_decider = s == 0,
                                 .nshards = w.nshards, .urgency = urgency};
   tt_server_destroy(rank->shares[s].server);
   rank->shares[s].server = NULL;
@@ -247,7 +255,7 @@ static void server_make(int r, int s, uint64_t version, uint64_t dead)
 
 static void served_take(struct rank *rank, const struct note *note)
 {
-  int s = note->what == HOLDS ? 0 : note->share; /* the decider's */
+  int s = note->what == HOLDS || note->what == SEES ? 0 : note->share; /* the decider's */
   struct share *share = &rank->shares[s];
   CHECK(share->server, "rank %d does not serve share %d", note->to, s);
   if (note->what == CONTRIBUTES) {
@@ -258,7 +266,11 @@ static void served_take(struct rank *rank, const struct note *note)
     CHECK(verdict == TT_KEPT || verdict == TT_LATE, "verdict %d", (int)verdict);
   } else if (note->what == HOLDS)
     CHECK(tt_server_held(share->server, note->share, note->rank, note->step), "HELD is not taken");
-  else CHECK(tt_server_decided(share->server, note->step, &note->set), "the decision is not taken");
+  else if (note->what == SEES)
+    CHECK(tt_server_seen(share->server, note->from, note->step), "SEEN is not taken");
+  else if (note->what == SHOWS)
+    CHECK(tt_server_show(share->server, note->rank, note->step), "SHOW is not taken");
+  else CHECK(tt_server_decided(share->server, note->step, &note->set, &note->gets), "the decision is not taken");
   server_acts((int)(rank - w.ranks), s);
 }
 
@@ -294,7 +306,7 @@ static void share_begin(int r, int s, const struct tt_takeover_order *order)
     }
     CHECK(now->version == order->version, "share %d has another version", s);
   }
-  server_make(r, s, order->version, order->dead[0]);
+  server_make(r, s, order->version, order->dead[0], order->holders);
   for (int to = 0; to < w.nranks; to++)
     for (int k = 0; k < w.nshards; k++)
       if (!has(order->dead[0], to) && !has(order->holders[0], to)) answer(r, s, k, to);
@@ -309,7 +321,7 @@ static void epoch_begin(int r, const struct tt_takeover_order *order)
   CHECK(rank->cut.version <= order->version, "rank %d has seen more", r);
   CHECK(has(order->holders[0], r) == (rank->cut.version == order->version), "rank %d holds it, or not", r);
   rank->later = NULL;
-  cut_begin(rank, order->version + (uint64_t)has(order->holders[0], r));
+  cut_begin(rank);
   for (int s = 0; s < w.nranks; s++) {
     int owner = tt_takeover_owner(rank->takeover, s);
     CHECK(!has(order->dead[0], owner), "share %d is served by rank %d, which is dead", s, owner);
@@ -366,18 +378,6 @@ static void epoch_deliver(struct rank *rank, const struct note *note)
   if (note->epoch < epoch || tt_takeover_is_stopped(rank->takeover)) return;
   if (note->what == ANSWERS) {
     weights_take(rank, note);
-    struct note *later = rank->later; /* some may be of the next version */
-    rank->later = NULL;
-    for (struct note *next; later; later = next) {
-      next = later->next;
-      if (later->what == ANSWERS && later->epoch == epoch && later->weights.version > rank->next.version) {
-        later->next = rank->later;
-        rank->later = later;
-        continue;
-      }
-      epoch_deliver(rank, later);
-      free(later);
-    }
     return;
   }
   served_take(rank, note);
@@ -448,9 +448,9 @@ static void world_make(uint64_t seed, int may_lose)
     struct rank *rank = &w.ranks[r];
     rank->slowness = below(&w.chance, 4) ? 1 : 20;
     assert_int_equal(tt_takeover_create(&rank->takeover, w.nranks, r, (int)most), tuttiSuccess);
-    cut_begin(rank, 1);
+    cut_begin(rank);
     for (int k = 0; k < SHARDS; k++) rank->shares[r].before[k].version = UINT64_MAX;
-    server_make(r, r, 0, 0);
+    server_make(r, r, 0, 0, NULL);
   }
   for (int r = 0; r < w.nranks; r++) rank_go_on(r);
   for (size_t k = 0; k < ndead; k++)
