@@ -2,6 +2,7 @@
 """PyTorch's own backend "nccl" on one GPU, with the libnccl.so.2 that is preloaded: collectives,
 DistributedDataParallel and fully_shard beside gloo's losses, a CUDA graph with all-reduces, empty_cache beside calls,
 and speed beside gloo. Started by torch.distributed.run."""
+import ctypes
 import os
 import threading
 import time
@@ -119,6 +120,18 @@ def speed(rank, device, gloo):
             print(f"| torch, all-reduce of {mib} MiB | {ours:.2f} ms, gloo on the CPU {theirs:.2f} ms |")
 
 
+class Place(ctypes.Structure):
+    _fields_ = [("library", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("at", ctypes.c_void_p)]
+
+
+def library_of_nccl():
+    """The one from which libtorch_cuda.so has its names; NVIDIA's may be open as well."""
+    place, names = Place(), ctypes.CDLL(None)
+    assert names.dladdr(ctypes.cast(names.ncclAllReduce, ctypes.c_void_p), ctypes.byref(place))
+    return os.fsdecode(place.library)
+
+
 def main():
     device = torch.device("cuda", 0)
     torch.cuda.set_device(device)
@@ -134,11 +147,10 @@ def main():
     storm(device)
     speed(rank, device, gloo)
     dist.destroy_process_group()
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
-        libraries = {line.split()[-1] for line in maps if "libnccl" in line}
-    assert len(libraries) == 1, libraries
+    library = library_of_nccl()
+    assert library in os.environ.get("LD_PRELOAD", library), library
     if rank == 0:
-        print(f"| torch {torch.__version__} with {os.path.basename(libraries.pop())} | {ranks} ranks, all right |")
+        print(f"| torch {torch.__version__} with {os.path.basename(library)} | {ranks} ranks, all right |")
 
 
 if __name__ == "__main__":
