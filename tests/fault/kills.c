@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kills of ranks, drawn by seed: how a rank ends (SIGKILL, SIGSTOP, abort, a fault, exit at once or between calls),
  * when (start-up, collectives, groups, messages, streams, split, shrink, the end of a communicator, steps of a fusion,
- * idle), how many, over which transport, on one host or several. Each survivor ends within HANG_S by an error that
- * names a rank which was killed, no result is wrong, and the survivors make a communicator that works. Prints the times
- * from the kill to the verdict of each survivor.
+ * idle), how many, over which transport, on one host or several. A round is one job, in which the survivors of a kill
+ * make a communicator without the dead, which works, and go on in it to the next one. Each survivor ends within the
+ * limit by an error that names a rank which was killed, and no result is wrong. Prints the times from the kill to the
+ * verdict of each survivor.
  *
- *   test_fault_kills [--seed N] [--rounds N] [--seconds N] [PHASE...]
+ *   test_fault_kills [--seed N] [--rounds N] [--seconds N] [--kills N] [--jobs N] [--totals FILE] [--late-fails]
+ *                    [PHASE...]
  *
+ * --kills: no new round once there were so many. --late-fails: a verdict later than 1 s (several hosts: 3.5 s) after
+ * the end of the victim is a failure; after a stop, later than that and TUTTI_FROZEN_MS or, on several hosts, 1.5 s, as
+ * an outage of the network is none. The longest time for which a rank was ready and got no processor is left out.
  * Several hosts are TUTTI_HOSTID on one machine or, with TEST_NAMESPACES (harness/ranks.h), network namespaces.
  * Labels: processes. */
 #include <signal.h>
@@ -16,373 +21,415 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "campaign.h"
 #include "chance.h"
-#include "exact.h"
 #include "meeting.h"
 #include "ranks.h"
+#include "victims.h"
 
-enum { RANKS = 6, MOST = 100000, HANG_S = 40, FROZEN_MS = 600, LATE_US = 1000000, TIMES = 400000 };
-enum phase { START, COLLECTIVES, GROUPS, MESSAGES, STREAMS, SPLIT, SHRINK, DESTROY, FUSION, IDLE, PHASES };
-enum way { KILL, STOP, ABORT, FAULT, EXIT, LEAVE, WAYS };
+enum { HANG_S = 40, FROZEN_MS = 600, LATE_US = 1000000, START_US = 5000000, SILENT_US = 1500000, TIMES = 400000 };
 
-static const char *const phases[] = {"start-up", "collectives", "groups",  "messages", "streams",
-                                     "split",    "shrink",      "destroy", "fusion",   "idle"};
-static const char *const ways[] = {"SIGKILL", "SIGSTOP", "abort", "SIGSEGV", "_exit", "exit"};
-
-/* Shared by the processes of a round. */
-struct world {
-  uint64_t seed;
-  enum phase phase;
-  enum way way;
-  int nranks, nhosts, nvictims, victims[RANKS];
-  const char *transports;
-  struct meeting *meeting;
-  _Atomic int are_dead; /* all victims */
-  _Atomic long killed_us, knew_us[RANKS];
-  _Atomic int code[RANKS];          /* 1 + the result that ended it */
-  const char *_Atomic where[RANKS]; /* for one that hangs */
-  char sentence[RANKS][512], wrong[RANKS][512];
-};
-
-static struct world *own; /* of this process */
-static volatile sig_atomic_t leaves;
-
-/* The environment says on which host each rank is. */
-static int is_placed(void)
-{
-  return getenv("TEST_NAMESPACES") || getenv("TEST_INTERFACES");
-}
-
-static int is_victim(const struct world *world, int rank)
-{
-  for (int v = 0; v < world->nvictims; v++)
-    if (world->victims[v] == rank) return 1;
-  return 0;
-}
-
-/* ---- a rank ---- */
-
-struct place {
-  const struct ranks *self;
-  struct exact_room room;
-  tuttiStream_t stream;
-  tuttiFusion_t fusion;
-  uint64_t chance; /* the same on all ranks */
-};
-
-static void end_oneself(int signal_number)
-{
-  (void)signal_number;
-  if (own->way == LEAVE && own->phase != START && own->phase != DESTROY) {
-    leaves = 1; /* between two calls */
-    return;
-  }
-  atomic_store(&own->killed_us, meeting_now_us());
-  if (own->way == ABORT) abort();
-  if (own->way == FAULT) raise(SIGSEGV);
-  _exit(3);
-}
-
-#define WRONG(...) snprintf(own->wrong[place->self->rank], sizeof own->wrong[0], __VA_ARGS__)
-#define IN(what) atomic_store(&own->where[place->self->rank], what)
-
-static tuttiResult_t children(struct place *place)
-{
-  struct world *world = own;
-  tuttiComm_t child = NULL;
-  int dead[] = {world->nranks - 1}, rank = place->self->rank, x = 1, n = 0;
-  tuttiResult_t result = world->phase == SPLIT
-                             ? tuttiCommSplit(place->room.comm, rank % 2, rank, &child, NULL)
-                             : tuttiCommShrink(place->room.comm, dead, 1, &child, NULL, TUTTI_SHRINK_ABORT);
-  if (result != tuttiSuccess) return result;
-  tuttiCommCount(child, &n);
-  result = tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, child, NULL);
-  if (result == tuttiSuccess && x != n) WRONG("a sum of a child is wrong");
-  tuttiResult_t ended = tuttiCommDestroy(child);
-  return result == tuttiSuccess ? ended : result;
-}
-
-static tuttiResult_t fusion_step(struct place *place)
-{
-  tuttiResult_t result = tuttiSuccess;
-  if (!place->fusion) result = tuttiFusionCreate(&place->fusion, place->room.comm, exact_tensors, EXACT_TENSORS, NULL);
-  return result == tuttiSuccess ? exact_step(&place->room, place->fusion) : result;
-}
-
-static tuttiResult_t idle(const struct place *place)
-{
-  tuttiResult_t result;
-  usleep(500);
-  if (tuttiCommGetAsyncError(place->room.comm, &result) != tuttiSuccess) return tuttiInternalError;
-  return result;
-}
-
-static tuttiResult_t step(struct place *place)
-{
-  if (leaves) {
-    atomic_store(&own->killed_us, meeting_now_us());
-    exit(3);
-  }
-  struct exact_room *room = &place->room;
-  uint64_t *chance = &place->chance;
-  switch (own->phase) {
-  case GROUPS: return exact_calls(room, chance, 1 + (int)below(chance, EXACT_CALLS), 1, NULL);
-  case MESSAGES: return exact_message(room, chance);
-  case STREAMS: return exact_calls(room, chance, 1 + (int)below(chance, EXACT_CALLS), 0, place->stream);
-  case SPLIT:
-  case SHRINK: return children(place);
-  case FUSION: return fusion_step(place);
-  case IDLE: return idle(place);
-  default: return exact_calls(room, chance, 1, 0, NULL);
-  }
-}
-
-static void verdict(struct place *place, tuttiResult_t result)
-{
-  int rank = place->self->rank;
-  atomic_store(&own->knew_us[rank], meeting_now_us());
-  const char *sentence = tuttiGetLastError(own->phase == IDLE ? place->room.comm : NULL);
-  snprintf(own->sentence[rank], sizeof own->sentence[rank], "%s", sentence);
-  atomic_store(&own->code[rank], 1 + (int)result);
-}
-
-/* The survivors make a communicator without the dead, and it works. */
-static void go_on(struct place *place)
-{
-  struct world *world = own;
-  int dead[RANKS], n = world->nvictims, x = 1;
-  tuttiComm_t child = NULL;
-  memcpy(dead, world->victims, sizeof dead);
-  if (world->phase == SHRINK) dead[n++] = world->nranks - 1;
-  IN("waiting for the end of the victims");
-  while (!atomic_load(&world->are_dead)) usleep(200);
-  IN("the last shrink");
-  tuttiResult_t result = tuttiCommShrink(place->room.comm, dead, n, &child, NULL, TUTTI_SHRINK_ABORT);
-  if (result == tuttiSuccess) result = tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, child, NULL);
-  if (result != tuttiSuccess) WRONG("the survivors cannot go on: %s", tuttiGetLastError(NULL));
-  else if (x != world->nranks - n) WRONG("the survivors add up to %d instead of %d", x, world->nranks - n);
-  IN("destroying the last communicator");
-  if (child && tuttiCommDestroy(child) != tuttiSuccess && result == tuttiSuccess)
-    WRONG("the new one ends with an error");
-}
-
-static int rank_run(const struct ranks *self, struct world *world, struct place *place)
-{
-  if (world->phase == START) RANKS_CHECK(meeting_wait(world->meeting));
-  IN("start-up");
-  tuttiResult_t result = tuttiCommInitRank(&place->room.comm, self->nranks, self->id, self->rank);
-  RANKS_CHECK(world->phase == START || result == tuttiSuccess);
-  if (world->phase == STREAMS) RANKS_CHECK(tuttiStreamCreate(&place->stream) == tuttiSuccess);
-  if (world->phase != START) RANKS_CHECK(meeting_wait(world->meeting));
-  if (world->phase == SHRINK && self->rank == world->nranks - 1) raise(SIGKILL);
-  IN(phases[world->phase]);
-  if (world->phase == DESTROY) {
-    for (int k = 0; k < 5 && result == tuttiSuccess; k++)
-      result = exact_calls(&place->room, &place->chance, 1, 0, NULL);
-    if (result == tuttiSuccess) usleep((useconds_t)(world->seed * 7 + (uint64_t)self->rank * 5) % 3000);
-    tuttiResult_t ended = tuttiCommDestroy(place->room.comm);
-    verdict(place, result == tuttiSuccess ? ended : result);
-    return 0;
-  }
-  while (result == tuttiSuccess && !place->room.wrong[0]) result = step(place);
-  verdict(place, result);
-  if (place->room.wrong[0]) WRONG("%s", place->room.wrong);
-  if (is_victim(world, self->rank)) return 0; /* it was stopped, and goes on */
-  IN("ends of streams and fusions");
-  if (place->fusion) (void)tuttiFusionDestroy(place->fusion);
-  if (world->phase != START) go_on(place); /* there some may have no communicator */
-  if (place->stream) (void)tuttiStreamDestroy(place->stream);
-  IN("destroying the first communicator");
-  if (place->room.comm) (void)tuttiCommDestroy(place->room.comm);
-  return 0;
-}
-
-static int body(const struct ranks *self)
-{
-  struct world *world = self->argument;
-  struct place place = {.self = self, .chance = world->seed};
-  char host[16];
-  own = world;
-  snprintf(host, sizeof host, "host%d", self->rank % world->nhosts);
-  if (world->nhosts > 1 && !is_placed()) setenv("TUTTI_HOSTID", host, 1);
-  signal(SIGUSR1, end_oneself);
-  RANKS_CHECK(exact_room_make(&place.room, self->nranks, self->rank, MOST));
-  int status = rank_run(self, world, &place);
-  exact_room_free(&place.room);
-  return status;
-}
-
-/* ---- the round ---- */
+#define START_MS "5000" /* START_US */
 
 struct times {
   long us[TIMES];
   int n;
 };
 
-static struct counts {
+/* Of one process that runs rounds. */
+struct counts {
   struct times here, apart, frozen; /* on one host, on several; of ranks that were stopped */
-  long kills, late, disagreed, missing, by_phase[PHASES];
-} counts;
+  long kills, verdicts, hangs, late, starved, alive, others, missing, by_phase[PHASES];
+};
 
-static void world_draw(struct world *world, uint64_t seed, uint64_t phases_wanted)
+static struct asked {
+  uint64_t phases; /* bit for each */
+  long kills;      /* 0: any */
+  int late_fails;
+  _Atomic long *killed; /* by all processes that run rounds */
+} asked = {.phases = ~0ull};
+
+static int is_wanted(enum phase phase)
 {
-  uint64_t chance = seed;
-  int is_given = ranks_transports(1) == NULL, is_apart = is_placed();
-  world->seed = seed;
-  do world->phase = (enum phase)below(&chance, PHASES);
-  while (!(phases_wanted >> world->phase & 1));
-  world->way = below(&chance, 2) ? KILL : (enum way)below(&chance, WAYS);
-  world->nranks = 3 + (int)below(&chance, RANKS - 2);
-  world->nhosts = is_apart || below(&chance, 2) ? 2 + (int)below(&chance, 2) : 1;
-  world->transports = is_given ? ranks_transports(0) : below(&chance, 2) ? "shm,tcp" : "tcp";
-  int most = world->nranks - (world->phase == SHRINK); /* the last one is dead already */
-  world->nvictims = most > 3 && below(&chance, 5) == 0 ? 2 : 1;
-  world->victims[0] = (int)below(&chance, (size_t)most);
-  world->victims[1] = (world->victims[0] + 1 + (int)below(&chance, (size_t)most - 1)) % most;
-  if (world->way == STOP && (world->phase == START || world->phase == DESTROY)) world->way = KILL;
-  if (world->way == STOP) world->nvictims = 1; /* whoever hears neither of two hosts takes itself to be cut off */
+  return (int)(asked.phases >> phase & 1);
 }
 
-static void victims_end(struct world *world, const int *pids, uint64_t *chance)
+static enum phase phase_draw(uint64_t *chance, int is_first)
+{
+  if (is_first && is_wanted(START) && (asked.phases == 1ull << START || below(chance, 5) == 0)) return START;
+  if (is_wanted(DESTROY) && (!(asked.phases & ~(1ull << START | 1ull << DESTROY)) || below(chance, 6) == 0))
+    return DESTROY;
+  enum phase phase;
+  do phase = (enum phase)below(chance, PHASES);
+  while (phase == START || phase == DESTROY || !is_wanted(phase));
+  return phase;
+}
+
+static void epoch_draw(struct epoch *epoch, uint64_t *chance, int is_first)
+{
+  epoch->phase = phase_draw(chance, is_first);
+  epoch->way = below(chance, 2) ? KILL : (enum way)below(chance, WAYS);
+  epoch->ended = epoch->phase == SHRINK ? epoch->members[epoch->nmembers - 1] : -1;
+  int most = epoch->nmembers - (epoch->phase == SHRINK);
+  epoch->nvictims = most > 3 && below(chance, 5) == 0 ? 2 : 1;
+  int first = (int)below(chance, (size_t)most);
+  epoch->victims[0] = epoch->members[first];
+  epoch->victims[1] = epoch->members[(first + 1 + (int)below(chance, (size_t)most - 1)) % most];
+  if (epoch->way == STOP && (epoch->phase == START || epoch->phase == DESTROY)) epoch->way = KILL;
+  if (epoch->way == STOP) epoch->nvictims = 1; /* whoever hears neither of two hosts takes itself to be cut off */
+}
+
+static void world_draw(struct world *world, uint64_t seed)
+{
+  uint64_t chance = seed;
+  int is_given = ranks_transports(1) == NULL;
+  world->seed = seed;
+  world->nranks = 3 + (int)below(&chance, VICTIMS_RANKS - 2);
+  world->nhosts = victims_are_placed() || below(&chance, 2) ? 2 + (int)below(&chance, 2) : 1;
+  world->transports = is_given ? ranks_transports(0) : below(&chance, 2) ? "shm,tcp" : "tcp";
+  int n = world->nranks, members[VICTIMS_RANKS];
+  for (int r = 0; r < n; r++) members[r] = r;
+  while (n >= 3 && world->nepochs < VICTIMS_EPOCHS) {
+    struct epoch *epoch = &world->epochs[world->nepochs++];
+    epoch->nmembers = n;
+    memcpy(epoch->members, members, sizeof members);
+    epoch_draw(epoch, &chance, world->nepochs == 1);
+    n = 0;
+    for (int m = 0; m < epoch->nmembers; m++)
+      if (!victims_has(epoch, epoch->members[m])) members[n++] = epoch->members[m];
+    if (epoch->phase == START || epoch->phase == DESTROY) break;
+  }
+}
+
+/* The processes of a round, as the one that has started them sees them. */
+struct job {
+  struct campaign *campaign;
+  struct counts *counts;
+  struct world *world;
+  struct epoch *epoch;
+  int pids[VICTIMS_RANKS], status[VICTIMS_RANKS]; /* RUNS: it has not ended */
+  long dead_us;                   /* when the victims had ended, for which they need a processor, too */
+};
+enum { RUNS = -2 };
+
+static int has_ended(struct job *job, int rank)
+{
+  int status;
+  if (job->status[rank] == RUNS && waitpid(job->pids[rank], &status, WNOHANG) == job->pids[rank])
+    job->status[rank] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return job->status[rank] != RUNS;
+}
+
+/* A limit that is HANG_S away, and later by the longest time for which a rank is ready meanwhile and does not run. */
+struct limit {
+  long until_us, waited_us;
+};
+
+static long waited_us(const struct job *job)
+{
+  long most = 0;
+  for (int r = 0; r < job->world->nranks; r++) {
+    long waited = job->status[r] == RUNS ? victims_waited_us(job->pids[r], NULL) : 0;
+    if (waited > most) most = waited;
+  }
+  return most;
+}
+
+static struct limit limit_begin(const struct job *job)
+{
+  return (struct limit){meeting_now_us() + HANG_S * 1000000L * ranks_patience(), waited_us(job)};
+}
+
+static int is_over(const struct job *job, const struct limit *limit)
+{
+  long over = meeting_now_us() - limit->until_us;
+  return over > 0 && over > waited_us(job) - limit->waited_us;
+}
+
+/* Waits until each of the ranks has ended: 1. */
+static int end_await(struct job *job, const int *ranks, int n)
+{
+  int left = 1;
+  for (struct limit limit = limit_begin(job); left && !is_over(job, &limit);) {
+    left = 0;
+    for (int i = 0; i < n; i++) left += !has_ended(job, ranks[i]);
+    if (left) usleep(300);
+  }
+  return !left;
+}
+
+/* Waits until the ranks that are left have come to an epoch; NULL: to their end. 0: one has ended before, something is
+ * wrong, or the limit is reached. */
+static int arrival_await(struct job *job, struct epoch *next)
+{
+  struct world *world = job->world;
+  for (struct limit limit = limit_begin(job); !is_over(job, &limit); usleep(200)) {
+    int nleft = 0, nended = 0, nwrong = 0;
+    for (int m = 0; m < job->epoch->nmembers; m++) {
+      int rank = job->epoch->members[m];
+      if (next != job->epoch && victims_has(job->epoch, rank)) continue;
+      nleft++;
+      nended += has_ended(job, rank);
+      nwrong += world->wrong[rank][0] != 0;
+    }
+    if (next ? atomic_load(&next->arrived) >= next->nmembers : nended == nleft) return 1;
+    if (next && (nended || nwrong)) return 0;
+  }
+  return 0;
+}
+
+static void victims_end(struct job *job, uint64_t *chance)
 {
   static const int gaps[] = {0, 0, 300, 2000};
-  long spread = world->phase == START ? 30000 : world->phase == DESTROY ? 4000 : 60000;
-  usleep((useconds_t)below(chance, (size_t)spread) + (world->phase == SHRINK ? 100000 : 0));
-  int signal_number = world->way == KILL ? SIGKILL : world->way == STOP ? SIGSTOP : SIGUSR1;
-  if (signal_number != SIGUSR1) atomic_store(&world->killed_us, meeting_now_us());
-  for (int v = 0; v < world->nvictims; v++) {
-    kill(pids[world->victims[v]], signal_number);
+  struct epoch *epoch = job->epoch;
+  long spread = epoch->phase == START ? 30000 : epoch->phase == DESTROY ? 4000 : 25000;
+  usleep((useconds_t)below(chance, (size_t)spread) + (epoch->phase == SHRINK ? 50000 : 0));
+  int signal_number = epoch->way == KILL ? SIGKILL : epoch->way == STOP ? SIGSTOP : SIGUSR1;
+  if (signal_number != SIGUSR1) atomic_store(&epoch->killed_us, meeting_now_us());
+  for (int v = 0; v < epoch->nvictims; v++) {
+    kill(job->pids[epoch->victims[v]], signal_number);
     usleep((useconds_t)gaps[below(chance, 4)]);
   }
-  if (world->way == STOP) return;
-  for (int v = 0; v < world->nvictims; v++) ranks_wait(pids[world->victims[v]], HANG_S);
+  if (epoch->way != STOP && !end_await(job, epoch->victims, epoch->nvictims))
+    campaign_fail(job->campaign, "a victim does not end: %s", atomic_load(&job->world->where[epoch->victims[0]]));
+  job->dead_us = meeting_now_us();
+  atomic_store(&epoch->are_dead, 1);
 }
 
 /* Which victim the sentence names, by its process; -1: none. A rank that had not come to a start-up is known to nobody:
  * the time-out names it by its number. */
-static int named(const struct world *world, const int *pids, const char *sentence, int *by_number)
+static int named(const struct job *job, const char *sentence, int *by_number)
 {
+  const struct epoch *epoch = job->epoch;
   char name[32];
-  *by_number = 0;
-  for (int v = 0; v < world->nvictims + (world->phase == SHRINK); v++) {
-    int rank = v < world->nvictims ? world->victims[v] : world->nranks - 1;
-    snprintf(name, sizeof name, "pid %d", pids[rank]);
+  int is_start = epoch->phase == START;
+  *by_number = is_start && (strstr(sentence, "its process is gone") || /* that of the root */
+                            strstr(sentence, "did not come within"));
+  for (int m = 0; m < epoch->nmembers; m++) {
+    int rank = epoch->members[m];
+    if (!victims_has(epoch, rank)) continue;
+    snprintf(name, sizeof name, "pid %d%s", job->pids[rank], is_start ? "" : " ");
     if (strstr(sentence, name)) return rank;
     snprintf(name, sizeof name, "rank %d", rank);
-    *by_number |= world->phase == START && strstr(sentence, name) != NULL;
+    *by_number |= is_start && strstr(sentence, name) != NULL;
   }
-  *by_number |= world->phase == START && (strstr(sentence, "its process is gone") || /* that of the root */
-                                          strstr(sentence, "did not come within"));
   return -1;
 }
 
-static void survivor_judge(struct campaign *campaign, const struct world *world, const int *pids, int rank, int status,
-                           int *first)
+/* The longest time for which a rank was ready between its arrival and its verdict, and did not run. */
+static long held_us(const struct epoch *epoch)
 {
-  const char *text = world->sentence[rank];
-  int code = atomic_load(&world->code[rank]) - 1, by_number;
-  if (status == -1) campaign_fail(campaign, "rank %d hangs: %s", rank, atomic_load(&world->where[rank]));
-  else if (status) campaign_fail(campaign, "rank %d ends with %d: %s", rank, status, atomic_load(&world->where[rank]));
-  if (world->wrong[rank][0]) campaign_fail(campaign, "rank %d: %s", rank, world->wrong[rank]);
-  if (code <= 0) return; /* it ended its communicator before it could know */
-  int name = named(world, pids, text, &by_number);
-  counts.missing += name < 0 && by_number;
-  if (name < 0 && !by_number) campaign_fail(campaign, "rank %d has an error that names no victim: %s", rank, text);
-  if (name < 0) return;
-  counts.disagreed += *first >= 0 && name != *first;
-  *first = name;
-  long took = atomic_load(&world->knew_us[rank]) - atomic_load(&world->killed_us);
-  struct times *times = world->way == STOP ? &counts.frozen : world->nhosts > 1 ? &counts.apart : &counts.here;
+  long most = 0;
+  for (int m = 0; m < epoch->nmembers; m++)
+    if (epoch->waited_us[epoch->members[m]] > most) most = epoch->waited_us[epoch->members[m]];
+  return most;
+}
+
+static void times_note(struct job *job, int rank)
+{
+  struct epoch *epoch = job->epoch;
+  struct counts *counts = job->counts;
+  int nhosts = job->world->nhosts;
+  long took = atomic_load(&epoch->knew_us[rank]) - atomic_load(&epoch->killed_us);
+  long limit = (nhosts > 1 ? LATE_US * 7 / 2 : LATE_US) * ranks_patience();
+  struct times *times = epoch->way == STOP ? &counts->frozen : nhosts > 1 ? &counts->apart : &counts->here;
   if (times->n < TIMES) times->us[times->n++] = took < 0 ? 0 : took;
-  if (world->way == STOP || took <= (world->nhosts > 1 ? LATE_US * 7 / 2 : LATE_US)) return;
-  counts.late++;
-  printf("  seed %llu, %s: rank %d knew after %ld ms: %s\n", (unsigned long long)world->seed, phases[world->phase],
-         rank, took / 1000, text);
+  took = atomic_load(&epoch->knew_us[rank]) - job->dead_us;
+  if (epoch->way == STOP) took -= nhosts > 1 ? SILENT_US : FROZEN_MS * 1000;
+  if (took <= limit) return;
+  if (took - held_us(epoch) <= limit) {
+    counts->starved++;
+    return;
+  }
+  counts->late++;
+  if (asked.late_fails)
+    campaign_fail(job->campaign, "rank %d knew after %ld ms: %s", rank, took / 1000, epoch->sentence[rank]);
+  else
+    printf("  seed %llu, %s: rank %d knew after %ld ms: %s\n", (unsigned long long)job->world->seed,
+           victims_phases[epoch->phase], rank, took / 1000, epoch->sentence[rank]);
 }
 
-static void judge(struct campaign *campaign, struct world *world, const int *pids)
+static void survivor_judge(struct job *job, int rank, int *first)
 {
-  int first = -1, is_stopped = world->way == STOP;
+  const struct epoch *epoch = job->epoch;
+  const char *text = epoch->sentence[rank];
+  int code = atomic_load(&epoch->code[rank]) - 1, by_number;
+  if (code <= 0) return; /* it hangs, or ended its communicator before it could know */
+  job->counts->verdicts++;
+  int name = named(job, text, &by_number);
+  job->counts->missing += name < 0 && by_number;
+  if (name < 0 && !by_number && epoch->phase == START && held_us(epoch) > START_US / 2) {
+    job->counts->starved++; /* a start-up that ends by its time limit names whom it waits for */
+    return;
+  }
+  if (name < 0 && !by_number) {
+    job->counts->alive++;
+    campaign_fail(job->campaign, "rank %d has an error that names no victim: %s", rank, text);
+  }
+  if (name < 0) return;
+  job->counts->others += *first >= 0 && name != *first;
+  *first = name;
+  times_note(job, rank);
+}
+
+/* Goes through one kill: 1 if there may be another one. */
+static int epoch_judge(struct job *job, struct epoch *next)
+{
+  struct epoch *epoch = job->epoch;
+  int first = -1, is_well = arrival_await(job, next);
+  for (int m = 0; m < epoch->nmembers; m++)
+    if (!victims_has(epoch, epoch->members[m])) survivor_judge(job, epoch->members[m], &first);
+  if (epoch->way == STOP && is_well) {
+    kill(job->pids[epoch->victims[0]], SIGCONT); /* the others have gone on without it, and it hears that */
+    is_well = end_await(job, epoch->victims, 1);
+    if (!is_well || job->status[epoch->victims[0]])
+      campaign_fail(job->campaign, "rank %d, which was stopped, ends with %d: %s", epoch->victims[0],
+                    job->status[epoch->victims[0]], atomic_load(&job->world->where[epoch->victims[0]]));
+  }
+  if (epoch->ended >= 0 && is_well) is_well = end_await(job, &epoch->ended, 1);
+  long kills = epoch->nvictims + (epoch->ended >= 0);
+  job->counts->kills += kills;
+  atomic_fetch_add(asked.killed, kills);
+  job->counts->by_phase[epoch->phase]++;
+  return is_well && !job->campaign->is_failed;
+}
+
+/* Ends what still runs, which is wrong, and says what ranks found wrong. */
+static void job_end(struct job *job)
+{
+  struct world *world = job->world;
   for (int r = 0; r < world->nranks; r++) {
-    if (is_victim(world, r) || (world->phase == SHRINK && r == world->nranks - 1)) continue;
-    int status = ranks_wait(pids[r], HANG_S);
-    survivor_judge(campaign, world, pids, r, status, &first);
+    int is_killed = 0;
+    for (const struct epoch *epoch = world->epochs; epoch <= job->epoch; epoch++) is_killed |= victims_has(epoch, r);
+    if (world->wrong[r][0]) campaign_fail(job->campaign, "rank %d: %s", r, world->wrong[r]);
+    if (!has_ended(job, r)) {
+      job->counts->hangs += !is_killed;
+      if (!is_killed) campaign_fail(job->campaign, "rank %d has not ended: %s", r, atomic_load(&world->where[r]));
+      job->status[r] = ranks_wait(job->pids[r], 0);
+    } else if (job->status[r] && !is_killed)
+      campaign_fail(job->campaign, "rank %d ends with %d: %s", r, job->status[r], atomic_load(&world->where[r]));
   }
-  for (int v = 0; v < world->nvictims && is_stopped; v++) {
-    int rank = world->victims[v];
-    kill(pids[rank], SIGCONT); /* the others have gone on without it, and it hears that */
-    int status = ranks_wait(pids[rank], HANG_S);
-    if (status)
-      campaign_fail(campaign, "rank %d, which was stopped, ends with %d: %s", rank, status,
-                    atomic_load(&world->where[rank]));
-  }
-  if (world->phase == SHRINK) ranks_wait(pids[world->nranks - 1], HANG_S);
-  counts.kills += world->nvictims + (world->phase == SHRINK);
-  counts.by_phase[world->phase]++;
+  const struct epoch *epoch = job->epoch;
+  if (job->campaign->is_failed)
+    printf("  seed %llu: kill %d, %s, %s of %d of %d ranks, %s, %d hosts, waits for a processor up to %ld ms\n",
+           (unsigned long long)world->seed, (int)(epoch - world->epochs), victims_phases[epoch->phase],
+           victims_ways[epoch->way], epoch->nvictims, epoch->nmembers, world->transports, world->nhosts,
+           held_us(epoch) / 1000);
 }
 
-static void round_run(struct campaign *campaign, uint64_t phases_wanted)
+static void round_run(struct campaign *campaign, struct counts *counts)
 {
-  int pids[RANKS];
   uint64_t chance = campaign->seed ^ 0x51ed270b;
-  struct world *world = ranks_shared(sizeof *world);
+  struct job job = {.campaign = campaign, .counts = counts, .world = ranks_shared(sizeof *job.world)};
+  struct world *world = job.world;
   if (!world) exit(2);
-  world_draw(world, campaign->seed, phases_wanted);
-  world->meeting = meeting_make(world->nranks);
+  world_draw(world, campaign->seed);
   setenv("TUTTI_TRANSPORTS", world->transports, 1);
-  if (world->phase == START) setenv("TUTTI_INIT_TIMEOUT_MS", "5000", 1);
+  if (world->epochs[0].phase == START) setenv("TUTTI_INIT_TIMEOUT_MS", START_MS, 1);
   else unsetenv("TUTTI_INIT_TIMEOUT_MS");
-  if (!world->meeting || ranks_start(world->nranks, body, world, pids) != 0) exit(2);
-  for (long limit = meeting_now_us() + 60000000; meeting_now_us() < limit; usleep(100))
-    if (atomic_load(&world->meeting->arrived) >= world->nranks) break;
-  victims_end(world, pids, &chance);
-  atomic_store(&world->are_dead, 1);
-  judge(campaign, world, pids);
-  if (campaign->is_failed)
-    printf("  seed %llu: %s, %s of %d of %d ranks, %s, %d hosts\n", (unsigned long long)campaign->seed,
-           phases[world->phase], ways[world->way], world->nvictims, world->nranks, world->transports, world->nhosts);
-  meeting_free(world->meeting);
+  for (int r = 0; r < VICTIMS_RANKS; r++) job.status[r] = RUNS;
+  if (ranks_start(world->nranks, victims_body, world, job.pids) != 0) exit(2);
+  job.epoch = world->epochs;
+  int is_well = arrival_await(&job, job.epoch);
+  for (int e = 0; e < world->nepochs && is_well; e++) {
+    job.epoch = &world->epochs[e];
+    victims_end(&job, &chance);
+    is_well = epoch_judge(&job, e + 1 < world->nepochs ? job.epoch + 1 : NULL);
+  }
+  if (!is_well && !campaign->is_failed) campaign_fail(campaign, "the survivors do not go on");
+  job_end(&job);
   munmap(world, sizeof *world);
+}
+
+static void rounds_run(struct campaign *campaign, void *counts)
+{
+  while ((!asked.kills || atomic_load(asked.killed) < asked.kills) && campaign_next(campaign))
+    round_run(campaign, counts);
+}
+
+static void times_add(struct times *times, const struct times *more)
+{
+  int n = more->n < TIMES - times->n ? more->n : TIMES - times->n;
+  memcpy(times->us + times->n, more->us, (size_t)n * sizeof *times->us);
+  times->n += n;
+}
+
+static void counts_add(struct counts *all, const struct counts *more)
+{
+  times_add(&all->here, &more->here);
+  times_add(&all->apart, &more->apart);
+  times_add(&all->frozen, &more->frozen);
+  all->kills += more->kills;
+  all->verdicts += more->verdicts;
+  all->hangs += more->hangs;
+  all->late += more->late;
+  all->starved += more->starved;
+  all->alive += more->alive;
+  all->others += more->others;
+  all->missing += more->missing;
+  for (int p = 0; p < PHASES; p++) all->by_phase[p] += more->by_phase[p];
+}
+
+static double quantile_ms(struct times *times, int permille)
+{
+  return (double)campaign_quantile(times->us, times->n, permille) / 1000;
 }
 
 static void tell(const char *what, struct times *times)
 {
   if (!times->n) return;
-  printf("  %-16s %7d verdicts, ms: p50 %.1f, p99 %.1f, most %.1f\n", what, times->n,
-         (double)campaign_quantile(times->us, times->n, 500) / 1000,
-         (double)campaign_quantile(times->us, times->n, 990) / 1000,
-         (double)campaign_quantile(times->us, times->n, 1000) / 1000);
+  printf("  %-16s %7d verdicts, ms: p50 %.1f, p99 %.1f, most %.1f\n", what, times->n, quantile_ms(times, 500),
+         quantile_ms(times, 990), quantile_ms(times, 1000));
+}
+
+static void report(struct campaign *campaign, struct counts *counts)
+{
+  tell("one host", &counts->here);
+  tell("several hosts", &counts->apart);
+  tell("stopped ranks", &counts->frozen);
+  for (int p = 0; p < PHASES; p++)
+    printf("%s%s %ld", p ? ", " : "  kills in: ", victims_phases[p], counts->by_phase[p]);
+  printf("\n");
+  campaign_total(campaign,
+                 "kills=%ld verdicts=%ld hangs=%ld late=%ld starved=%ld names_alive=%ld names_other_victim=%ld "
+                 "p50_ms=%.1f p99_ms=%.1f p50_hosts_ms=%.1f p99_hosts_ms=%.1f",
+                 counts->kills, counts->verdicts, counts->hangs, counts->late, counts->starved, counts->alive,
+                 counts->others, quantile_ms(&counts->here, 500), quantile_ms(&counts->here, 990),
+                 quantile_ms(&counts->apart, 500), quantile_ms(&counts->apart, 990));
 }
 
 int main(int argc, char **argv)
 {
   struct campaign campaign;
-  uint64_t wanted = 0;
+  uint64_t phases_wanted = 0;
   const struct rlimit no_core = {0, 0};
-  argc = campaign_read(&campaign, "kills", 12, argc, argv);
+  argc = campaign_read(&campaign, "kills", 5, argc, argv);
   for (int i = 1; i < argc; i++) {
     int p = 0;
-    while (p < PHASES && strcmp(argv[i], phases[p]) != 0) p++;
-    if (p == PHASES) return fprintf(stderr, "kills: there is no phase \"%s\"\n", argv[i]), 2;
-    wanted |= 1ull << p;
+    while (p < PHASES && strcmp(argv[i], victims_phases[p]) != 0) p++;
+    if (p < PHASES) phases_wanted |= 1ull << p;
+    else if (strcmp(argv[i], "--late-fails") == 0) asked.late_fails = 1;
+    else if (strcmp(argv[i], "--kills") == 0 && i + 1 < argc) asked.kills = strtol(argv[++i], NULL, 10);
+    else return fprintf(stderr, "kills: there is no phase \"%s\"\n", argv[i]), 2;
   }
+  if (phases_wanted) asked.phases = phases_wanted;
+  if (asked.kills && campaign.rounds == 5) campaign.rounds = INT32_MAX;
+  asked.killed = ranks_shared(sizeof *asked.killed);
   setrlimit(RLIMIT_CORE, &no_core);
   setenv("TUTTI_DEBUG", "NONE", 0);
   char frozen[16];
   snprintf(frozen, sizeof frozen, "%d", FROZEN_MS);
   setenv("TUTTI_FROZEN_MS", frozen, 1);
-  while (campaign_next(&campaign)) round_run(&campaign, wanted ? wanted : ~0ull);
-  tell("one host", &counts.here);
-  tell("several hosts", &counts.apart);
-  tell("stopped ranks", &counts.frozen);
-  for (int p = 0; p < PHASES; p++) printf("%s%s %ld", p ? ", " : "  rounds: ", phases[p], counts.by_phase[p]);
-  printf("\n");
+  struct counts *counts = campaign_spread(&campaign, sizeof *counts, rounds_run);
+  for (int j = 1; j < campaign.jobs; j++) counts_add(counts, counts + j);
+  report(&campaign, counts);
   return campaign_end(&campaign,
-                      "%ld kills, %ld verdicts later than 1 s (several hosts: 3.5 s), %ld named another "
-                      "victim than others, %ld missed one that had not come to a start-up",
-                      counts.kills, counts.late, counts.disagreed, counts.missing);
+                      "%ld kills, %ld verdicts: %ld hangs, %ld later than 1 s (several hosts: 3.5 s), %ld more where "
+                      "the machine was busy, %ld named another victim than others, %ld missed one that had not come to "
+                      "a start-up",
+                      counts->kills, counts->verdicts, counts->hangs, counts->late, counts->starved, counts->others,
+                      counts->missing);
 }

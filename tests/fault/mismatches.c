@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Mismatches drawn by chance: one rank of 2 to 5 makes another call than the others, after some that are alike. Every
  * rank has tuttiInvalidUsage, from that call or from one of the next, by a sentence that names that rank. --long
- * [NUMBER [SEED]]: so many mismatches (10,000) instead of 48.
+ * [NUMBER [SEED [--totals FILE]]]: so many mismatches (10,000) instead of 48.
  * Labels: processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "campaign.h"
 #include "chance.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -32,6 +33,7 @@ struct world {
 
 static int number = 48;
 static uint64_t first_seed = 1;
+static const char *totals; /* a file (campaign.h) */
 
 static struct call call_draw(uint64_t *chance, int nranks)
 {
@@ -110,6 +112,8 @@ static void a_rank_that_calls_differently_is_named_on_all_ranks(void **state)
 {
   (void)state;
   int kinds = 2 * (RANKS_MOST - 1);
+  struct campaign campaign = {.name = "mismatches", .first = first_seed, .done = number / kinds * kinds,
+                              .began_ms = meeting_now_ms(), .totals = totals};
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (int kind = 0; kind < kinds; kind++) {
     int nranks = 2 + kind / 2;
@@ -120,6 +124,7 @@ static void a_rank_that_calls_differently_is_named_on_all_ranks(void **state)
     assert_int_equal(ranks_run_processes(nranks, body, &world, 60 + number / 4), 0);
     meeting_free(world.meeting);
   }
+  campaign_total(&campaign, "named=%ld", campaign.done);
 }
 
 int main(int argc, char **argv)
@@ -130,5 +135,6 @@ int main(int argc, char **argv)
     first_seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     printf("%d mismatches from seed %llu on\n", number, (unsigned long long)first_seed);
   }
+  if (argc > 5 && strcmp(argv[4], "--totals") == 0) totals = argv[5];
   return cmocka_run_group_tests_name("fault.mismatches", tests, NULL, NULL);
 }

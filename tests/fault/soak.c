@@ -3,7 +3,7 @@
  * steps of fusions, over shm and tcp, on one host and two. Every value is exact, and at the end the processes hold no
  * more memory, descriptors and threads than after the first rounds. A round is OPERATIONS of them.
  *
- *   test_fault_soak [--seed N] [--rounds N] [--seconds N]
+ *   test_fault_soak [--seed N] [--rounds N] [--seconds N] [--totals FILE]
  *
  * Labels: processes, plain. */
 #include <signal.h>
@@ -20,7 +20,8 @@
 #include "meeting.h"
 #include "ranks.h"
 
-enum { RANKS = 4, MOST = 30000, OPERATIONS = 200, WARM = 10, FEW = 100, HEAP_SLACK = 65536, LIMIT_S = 60 };
+enum { RANKS = 4, MOST = 30000, SELDOM = 20, OPERATIONS = 200 };
+enum { WARM = 10, FEW = 100, LOOKS = 24, HEAP_SLACK = 65536, LIMIT_S = 60 };
 
 static const struct {
   const char *transports;
@@ -36,6 +37,8 @@ struct world {
   int is_over, is_warm;
   char wrong[RANKS][512];
   struct census before, after; /* of rank 0 */
+  int nlooks;
+  long heaps[LOOKS]; /* likewise, bytes more than `before` after 2 WARM rounds, 4 WARM, 8 WARM, ...: a leak doubles */
 };
 
 static tuttiResult_t child_use(struct exact_room *room, uint64_t *chance)
@@ -91,6 +94,7 @@ static int body(const struct ranks *self)
   snprintf(host, sizeof host, "host%d", self->rank % worlds[world->number].hosts);
   if (worlds[world->number].hosts > 1) setenv("TUTTI_HOSTID", host, 1);
   RANKS_CHECK(exact_room_make(&room, self->nranks, self->rank, MOST));
+  room.seldom = SELDOM;
   RANKS_CHECK(tuttiCommInitRank(&room.comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionCreate(&fusion, room.comm, exact_tensors, EXACT_TENSORS, NULL) == tuttiSuccess);
@@ -98,6 +102,10 @@ static int body(const struct ranks *self)
     RANKS_CHECK(meeting_wait(world->meeting));
     if (world->is_over) break;
     if (rounds == WARM) census_take(&before);
+    if (self->rank == 0 && world->nlooks < LOOKS && rounds == WARM * 2 << world->nlooks) {
+      census_take(&after);
+      world->heaps[world->nlooks++] = (long)after.heap - (long)before.heap;
+    }
     round_run(self, world, &room, stream, fusion);
     RANKS_CHECK(meeting_wait(world->meeting));
   }
@@ -110,8 +118,21 @@ static int body(const struct ranks *self)
   return 0;
 }
 
-/* Rounds of the campaign in one world, up to its share of them; a few rounds are all of the last one. */
-static void world_run(struct campaign *campaign, struct world *world, int number)
+static void tell(const struct world *world, long rounds)
+{
+  const struct census *before = &world->before, *after = &world->after;
+  printf("  %-8s %d hosts: %ld rounds, then heap %+ld bytes, resident %+ld KiB, descriptors %+d, threads %+d\n",
+         worlds[world->number].transports, worlds[world->number].hosts, rounds, (long)after->heap - (long)before->heap,
+         ((long)after->resident - (long)before->resident) / 1024, after->descriptors - before->descriptors,
+         after->threads - before->threads);
+  for (int k = 0; k < world->nlooks; k++)
+    printf("%s%+ld%s", k ? ", " : "    heap after 20, 40, 80, ... rounds: ", world->heaps[k],
+           k + 1 < world->nlooks ? "" : "\n");
+}
+
+/* Rounds of the campaign in one world, up to its share of them; a few rounds are all of the last one. Returns the bytes
+ * by which the heap of rank 0 has grown. */
+static long world_run(struct campaign *campaign, struct world *world, int number)
 {
   int pids[RANKS];
   long share = campaign->rounds, seconds = campaign->seconds, rounds = 0;
@@ -139,14 +160,11 @@ static void world_run(struct campaign *campaign, struct world *world, int number
     int status = ranks_wait(pids[r], LIMIT_S);
     if (status && is_well) campaign_fail(campaign, "%s, rank %d ends with %d", worlds[number].transports, r, status);
   }
-  if (world->is_warm)
-    printf("  %-8s %d hosts: %ld rounds, then heap %+ld bytes, resident %+ld KiB, descriptors %+d, threads %+d\n",
-           worlds[number].transports, worlds[number].hosts, rounds, (long)world->after.heap - (long)world->before.heap,
-           ((long)world->after.resident - (long)world->before.resident) / 1024,
-           world->after.descriptors - world->before.descriptors, world->after.threads - world->before.threads);
+  if (world->is_warm) tell(world, rounds);
   campaign->rounds = share;
   campaign->seconds = seconds;
   meeting_free(world->meeting);
+  return (long)world->after.heap - (long)world->before.heap;
 }
 
 int main(int argc, char **argv)
@@ -155,7 +173,9 @@ int main(int argc, char **argv)
   struct world *world = ranks_shared(sizeof *world);
   if (campaign_read(&campaign, "soak", 14, argc, argv) > 1 || !world) return 2;
   setenv("TUTTI_DEBUG", "NONE", 0);
+  long grown = 0;
   for (int number = campaign.rounds < FEW ? WORLDS - 1 : 0; number < WORLDS; number++)
-    world_run(&campaign, world, number);
+    grown += world_run(&campaign, world, number);
+  campaign_total(&campaign, "operations=%ld heap_bytes=%ld", campaign.done * OPERATIONS, grown);
   return campaign_end(&campaign, "%ld operations", campaign.done * OPERATIONS);
 }

@@ -284,5 +284,6 @@ int main(int argc, char **argv)
   if (!at_work || (!in_start_up && campaign.done >= MANY_ROUNDS)) { /* few start-ups may end before one comes */
     campaign_fail(&campaign, "%ld strangers came in start-ups, %ld later", in_start_up, at_work);
   }
+  campaign_total(&campaign, "in_start_ups=%ld later=%ld", in_start_up, at_work);
   return campaign_end(&campaign, "%ld strangers in start-ups, %ld later", in_start_up, at_work);
 }

@@ -5,7 +5,7 @@
  * exactly the members of one view; and all survivors carry out all of their collectives, without a restart. A third of
  * the jobs is on two hosts, where more than half of the ranks survive. A host that is silent for too long is left
  * behind, and told when it speaks again; a half without rank 0 does not go on, the one with it does.
- * "--kills N": so many jobs, of each transport in turn; "--seed N"; "--only TEST".
+ * "--kills N": so many jobs, of each transport in turn; "--seed N"; "--only TEST"; "--totals FILE".
  * Labels: processes. */
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "campaign.h"
 #include "chance.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -32,6 +33,7 @@
 
 static int njobs = 12;
 static uint64_t first_seed = 1;
+static struct campaign campaign = {.name = "views"};
 
 enum { BROADCAST, REDUCE, ALL_GATHER, ALL_REDUCE };
 
@@ -234,6 +236,9 @@ static void survivors_agree_on_every_outcome_and_go_on(void **state)
   for (int k = 0; k < njobs; k++)
     job_run(first_seed + (uint64_t)k, k % 3 ? "tcp" : "shm", 1 + (k % 3 == 2), &nfailed, &nkilled);
   printf("%d jobs, %d ranks killed, %d calls failed, each on all survivors\n", njobs, nkilled, nfailed);
+  campaign.first = first_seed;
+  campaign.done = njobs; /* a disagreement has ended the program */
+  campaign_total(&campaign, "kills=%d failed_calls=%d disagreements=0", nkilled, nfailed);
   assert_true(nfailed > 0 && nfailed <= nkilled);
 }
 
@@ -364,5 +369,8 @@ int main(int argc, char **argv)
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
   seeds_read(argc, argv, "--kills", &first_seed, &njobs);
+  campaign.began_ms = meeting_now_ms();
+  for (int i = 1; i + 1 < argc; i += 2)
+    if (strcmp(argv[i], "--totals") == 0) campaign.totals = argv[i + 1];
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,11 @@ void exact_room_free(struct exact_room *room)
   }
 }
 
+static size_t most_of(const struct exact_room *room, uint64_t *chance)
+{
+  return room->seldom && room->most > 1000 && below(chance, room->seldom) ? 1000 : room->most;
+}
+
 static tuttiResult_t pair(const struct exact_room *room, const int64_t *from, int64_t *to)
 {
   int n = room->nranks, rank = room->rank;
@@ -111,7 +116,7 @@ tuttiResult_t exact_calls(struct exact_room *room, uint64_t *chance, int n, int 
   int64_t from = room->rank, to = -1;
   tuttiResult_t result = tuttiSuccess, ended = tuttiSuccess;
   for (int k = 0; k < n; k++) {
-    exact_draw(&call[k], chance, room->nranks, room->most);
+    exact_draw(&call[k], chance, room->nranks, most_of(room, chance));
     exact_fill(&call[k], room->nranks, room->rank, room->in[k]);
   }
   if (in_group) result = tuttiGroupStart();
@@ -132,7 +137,9 @@ tuttiResult_t exact_calls(struct exact_room *room, uint64_t *chance, int n, int 
 tuttiResult_t exact_message(struct exact_room *room, uint64_t *chance)
 {
   int n = room->nranks, right = (room->rank + 1) % n, left = (room->rank + n - 1) % n, tag = (int)below(chance, 5);
-  size_t most = room->most < 3000 || below(chance, 6) == 0 ? room->most : 3000, count = 1 + below(chance, most);
+  size_t most = most_of(room, chance);
+  if (most > 3000 && below(chance, 6)) most = 3000;
+  size_t count = 1 + below(chance, most);
   tuttiMessage_t sent = NULL, came = NULL;
   tuttiResult_t ended = tuttiSuccess;
   for (size_t i = 0; i < count; i++) room->in[0][i] = room->rank * 1000 + tag + (int64_t)i;

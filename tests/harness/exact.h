@@ -45,6 +45,7 @@ struct exact_room {
   tuttiComm_t comm;
   int nranks, rank;
   size_t most;
+  size_t seldom; /* only one share in so many is longer than 1,000 elements; 0: as chance has it */
   int64_t *in[EXACT_CALLS], *out[EXACT_CALLS];
   char wrong[256]; /* what was wrong first; "": nothing */
 };
