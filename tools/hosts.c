@@ -209,7 +209,8 @@ int part_read(struct job *job)
   text = word_read();
   if (!text || sscanf(text, "%d %d %d %d %d %d %ld %d %d %d", &job->first, &job->nprocs, &job->total, &job->prefix,
                       &job->keep_going, &job->bind, &job->grace_ms, &job->master.port, &settings, &arguments) != 10 ||
-      job->nprocs < 1 || job->nprocs > MAX_RANKS || settings < 0 || arguments < 1 || arguments > WORDS_MOST)
+      job->nprocs < 1 || job->nprocs > job->total || job->total > MAX_RANKS || job->first < 0 ||
+      job->first > job->total - job->nprocs || settings < 0 || arguments < 1 || arguments > WORDS_MOST)
     return part_refuse(text, unread);
   free(text);
   text = word_read();

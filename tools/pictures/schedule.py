@@ -8,6 +8,7 @@ from pictures.style import (BAND, BLUE, GREY, INK, PALE, PAPER, SLATE, SMALL, SU
 ROOMY = 20    # ranks that far apart have full marks and labels
 LABELS = 260  # more arrows than that get no numbers
 WHOLE = SLATE  # a message of all blocks
+MOST = 1 << 20  # ranks, and rounds: schedules have fewer
 
 
 class Arrows:
@@ -237,4 +238,7 @@ class Cells:
 
 
 def schedule(data):
+    numbers = [data[key] for key in ("ranks", "rounds", "shown") if key in data]
+    if not all(isinstance(number, int) and 0 <= number <= MOST for number in numbers):
+        raise ValueError("more than can be drawn")
     return (Cells if "cells" in data else Arrows)(data).drawn()
