@@ -8,6 +8,7 @@
 #include "planner/price.h"
 
 #define CODEC_LEAST 1024 /* elements: biases and norms travel as they are */
+#define SMALL_BUFFER 65536 /* bytes: a smaller buffer is a mistake outside of tests */
 
 /* ---- channels ---- */
 
@@ -137,6 +138,9 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
 {
   const char *codec = facts->settings.fusion_codec[0] ? facts->settings.fusion_codec : asked->codec;
   size_t bytes = (size_t)facts->settings.fusion_bytes;
+  if (bytes && bytes < SMALL_BUFFER && facts->rank == 0)
+    tt_log(TT_LOG_WARN, "TUTTI_FUSION_BYTES is %zu: messages of tensors that have to be copied are that short, which "
+           "is slow; from 1M on it is no limit for most models", bytes);
   if (!bytes) bytes = asked->buffer_bytes ? asked->buffer_bytes : (size_t)64 << 20;
   config->buffer_bytes = config->asked_bytes = bytes;
   config->nplanned = (int)facts->settings.fusion_channels;
