@@ -222,7 +222,13 @@ static void an_abort_in_the_first_start_up_is_told(void **state)
   }
 }
 
-/* On one host all survivors have the same sentence; but some may still be in the all-gather of a split when a rank ends
+/* A survivor that was already in the start-up of the child names that, and then the cause. */
+static int is_same_cause(const char *one, const char *other)
+{
+  return strstr(one, other) || strstr(other, one);
+}
+
+/* On one host all survivors have the same cause; but some may still be in the all-gather of a split when a rank ends
  * right after it. */
 static void run(const struct trial *kind)
 {
@@ -239,7 +245,8 @@ static void run(const struct trial *kind)
     assert_int_equal(ranks_wait(pids[r], LIMIT_S), wanted);
   }
   for (int r = 0; r < RANKS - 1 && trial->hosts < 2 && !is_amid_gather; r++)
-    if (r != trial->victim) assert_string_equal(trial->sentence[r], trial->sentence[first]);
+    if (r != trial->victim && !is_same_cause(trial->sentence[r], trial->sentence[first]))
+      assert_string_equal(trial->sentence[r], trial->sentence[first]);
   print_message("             %s\n", trial->sentence[first]);
   meeting_free(trial->meeting);
   meeting_free(trial->later);
