@@ -39,7 +39,7 @@ struct times {
   int n;
 };
 
-/* Of one process that runs rounds. */
+/* The state of one process that runs rounds. */
 struct counts {
   struct times here, apart, frozen; /* on one host, on several; of ranks that were stopped */
   long kills, verdicts, hangs, late, starved, alive, others, missing, by_phase[PHASES];

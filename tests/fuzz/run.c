@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "run.h"
 
-/* What is refused is told on stderr, which here is nobody's. */
+/* Refusals are written to stderr, which nobody reads here. */
 static FILE *silence_begin(void)
 {
   static FILE *nobody;

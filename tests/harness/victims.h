@@ -12,7 +12,7 @@
 #define VICTIMS_RANKS 8
 #define VICTIMS_EPOCHS 6
 
-/* What the ranks are doing when one ends, and how it does. */
+/* The phases in which a rank ends, and the ways in which it does. */
 enum phase { START, COLLECTIVES, GROUPS, MESSAGES, STREAMS, SPLIT, SHRINK, DESTROY, FUSION, IDLE, PHASES };
 enum way { KILL, STOP, ABORT, FAULT, EXIT, LEAVE, WAYS };
 extern const char *const victims_phases[PHASES], *const victims_ways[WAYS];
@@ -42,7 +42,7 @@ struct world {
   char wrong[VICTIMS_RANKS][512];
 };
 
-/* What each rank does, with a world as argument. Victims but those of KILL and STOP end by SIGUSR1. */
+/* The body of each rank, with a world as argument. Victims but those of KILL and STOP end by SIGUSR1. */
 int victims_body(const struct ranks *self);
 
 /* 1: the rank is to end in this epoch. */

@@ -49,7 +49,7 @@ static int compare(const struct ranks *self, struct side *side, size_t count, tu
   return 0;
 }
 
-/* What went as half has few bits: the options were not lost on the way. */
+/* Values that went as half have few bits: the options were not lost on the way. */
 static int has_few_bits(const float *values, size_t count, uint32_t rest)
 {
   uint32_t bits, all = 0;
