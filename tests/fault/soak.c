@@ -20,7 +20,7 @@
 #include "meeting.h"
 #include "ranks.h"
 
-enum { RANKS = 4, MOST = 30000, SELDOM = 20, OPERATIONS = 200 };
+enum { RANKS = 4, MOST = 30000, SELDOM = 20, OPERATIONS = 200 }; /* SELDOM: in soaks, one in so many is long */
 enum { WARM = 10, FEW = 100, LOOKS = 24, HEAP_SLACK = 65536, LIMIT_S = 60 };
 
 static const struct {
@@ -35,6 +35,7 @@ struct world {
   int number;
   uint64_t seed; /* of the round */
   int is_over, is_warm;
+  size_t seldom;
   char wrong[RANKS][512];
   struct census before, after; /* of rank 0 */
   int nlooks;
@@ -101,7 +102,7 @@ static int body(const struct ranks *self)
     RANKS_CHECK(meeting_wait(world->meeting));
     if (world->is_over) break;
     if (rounds == WARM) census_take(&before);
-    room.seldom = rounds < WARM ? 0 : SELDOM; /* what long ones need is there before */
+    room.seldom = rounds < WARM ? 0 : world->seldom; /* what long ones need is there before */
     if (self->rank == 0 && world->nlooks < LOOKS && rounds == WARM * 2 << world->nlooks) {
       census_take(&after);
       world->heaps[world->nlooks++] = (long)after.heap - (long)before.heap;
@@ -140,6 +141,7 @@ static long world_run(struct campaign *campaign, struct world *world, int number
   if (seconds) campaign->seconds = seconds * (number + 1) / WORLDS + 1;
   memset(world, 0, sizeof *world);
   world->number = number;
+  world->seldom = share < FEW ? 0 : SELDOM;
   world->meeting = meeting_make(RANKS + 1);
   setenv("TUTTI_TRANSPORTS", ranks_transports(1) ? worlds[number].transports : ranks_transports(0), 1);
   if (!world->meeting || ranks_start(RANKS, body, world, pids) != 0) exit(2);
