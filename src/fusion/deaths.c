@@ -64,13 +64,9 @@ static tuttiResult_t report(struct tuttiFusion *fusion, const struct tt_takeover
 
 static tuttiResult_t order(struct tuttiFusion *fusion, const struct tt_takeover_action *action)
 {
-  size_t words = (size_t)fusion->served->nwords, set = words * sizeof(uint64_t);
-  struct packet *packet = tt_packet_make(ORDER, 2 * set);
+  struct packet *packet = tt_packet_of_sets(fusion, ORDER, action->order.dead, action->order.holders);
   if (!packet) return tuttiSystemError;
-  uint64_t *payload = packet_payload(packet);
   packet->head.version = action->order.version;
-  memcpy(payload, action->order.dead, set);
-  memcpy(payload + words, action->order.holders, set);
   tuttiResult_t result = tt_packet_post(fusion, packet, action->to);
   tt_packet_drop(packet);
   return result;
@@ -102,8 +98,10 @@ void tt_deaths_go_on(struct tuttiFusion *fusion)
 
 static void put_off(struct deaths *deaths, struct packet *packet)
 {
-  packet->next = deaths->waiting;
-  deaths->waiting = packet;
+  struct packet **at = &deaths->waiting;
+  while (*at) at = &(*at)->next;
+  packet->next = NULL;
+  *at = packet;
 }
 
 /* Each share has a server again: what it serves, and what it sends. */

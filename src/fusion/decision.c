@@ -38,13 +38,9 @@ static tuttiResult_t word_tell(struct tuttiFusion *fusion, struct packet *word)
 
 static tuttiResult_t decision_tell(struct tuttiFusion *fusion, const struct tt_server_action *action)
 {
-  size_t words = (size_t)fusion->served->nwords, set = words * sizeof(uint64_t);
-  struct packet *packet = tt_packet_make(DECIDED, 2 * set);
+  struct packet *packet = tt_packet_of_sets(fusion, DECIDED, action->set, action->gets);
   if (!packet) return tuttiSystemError;
-  uint64_t *payload = packet_payload(packet);
   packet->head.step = action->step;
-  memcpy(payload, action->set, set);
-  memcpy(payload + words, action->gets, set);
   return word_tell(fusion, packet);
 }
 

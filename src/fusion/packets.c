@@ -65,6 +65,18 @@ struct packet *tt_packet_make(enum packet_kind kind, size_t payload)
   return packet;
 }
 
+struct packet *tt_packet_of_sets(const struct tuttiFusion *fusion, enum packet_kind kind, const uint64_t *first,
+                                 const uint64_t *second)
+{
+  size_t words = (size_t)fusion->served->nwords, bytes = words * sizeof *first;
+  struct packet *packet = tt_packet_make(kind, 2 * bytes);
+  if (!packet) return NULL;
+  uint64_t *payload = packet_payload(packet);
+  memcpy(payload, first, bytes);
+  memcpy(payload + words, second, bytes);
+  return packet;
+}
+
 void tt_packet_drop(struct packet *packet)
 {
   if (--packet->refs == 0) tt_free(packet);

@@ -156,6 +156,10 @@ struct served {
 struct packet *tt_packet_make(enum packet_kind kind, size_t payload);
 void tt_packet_drop(struct packet *packet); /* a reference */
 
+/* Makes one with two sets of ranks. NULL: likewise. */
+struct packet *tt_packet_of_sets(const struct tuttiFusion *fusion, enum packet_kind kind, const uint64_t *first,
+                                 const uint64_t *second);
+
 /* Sends a packet to a rank; the reference stays the caller's. */
 tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, int rank);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For simulations by seed: what is to happen, in order, and what must hold. The world of such a test is a static struct
- * `w` with `seed` and `now`. To be included behind cmocka.h. */
+/* For simulations by seed: what is to happen, in order, on what links, and what must hold. The world of such a test is a
+ * static struct `w` with `seed` and `now`. To be included behind cmocka.h. */
 #ifndef SIMULATED_H
 #define SIMULATED_H
 
@@ -47,6 +47,41 @@ static inline void *agenda_next(struct agenda *agenda, uint64_t *now)
     tt_priority_pop(&agenda->notes);
   } else tt_priority_free(&agenda->notes);
   return agenda->note;
+}
+
+/* Notes that wait for something else than a time: adds a copy. */
+static inline void agenda_put_off(struct agenda *later, const void *note, size_t bytes)
+{
+  agenda_add(later, 0, note, bytes);
+}
+
+/* Gives them to `deliver` in their order, once; it may put off others. */
+static inline void agenda_deliver(struct agenda *later, void (*deliver)(const void *note))
+{
+  struct agenda notes = *later;
+  uint64_t time;
+  *later = (struct agenda){.n = 0};
+  for (const void *note; (note = agenda_next(&notes, &time));) deliver(note);
+}
+
+/* Forgets those that are left. */
+static inline void agenda_free(struct agenda *agenda)
+{
+  uint64_t time;
+  while (agenda_next(agenda, &time)) continue;
+}
+
+/* The time at which a message that takes until `at` arrives over a link that keeps the order. */
+static inline uint64_t link_time(uint64_t *free_at, uint64_t at)
+{
+  *free_at = at > *free_at ? at : *free_at;
+  return *free_at;
+}
+
+/* A set of ranks, a bit for each. */
+static inline int has(uint64_t set, int rank)
+{
+  return (int)(set >> rank & 1);
 }
 
 #endif

@@ -5,12 +5,6 @@
  * are read from the weights.
  * "--seed N": the first seed; "--seeds N": so many of each rule; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/priority.h"
-#include "chance.h"
 #include "server/failover.h"
 #include "server/server.h"
 #include "slow.h"
@@ -20,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define RANKS 6
 #define SHARDS 2     /* of a share, at most */
@@ -41,7 +37,6 @@ struct note {
   int from, to, share, shard, rank; /* rank: HEARS: the dead one */
   uint64_t step, version;
   struct weights weights;
-  struct note *next;
 };
 
 struct share {
@@ -58,48 +53,27 @@ struct rank {
   struct weights copies[RANKS][SHARDS]; /* as they were answered last */
   struct share shares[RANKS];
   struct tt_failover *failover;
-  struct note *later; /* of shares that it does not serve yet */
+  struct agenda later; /* of shares that it does not serve yet */
   int is_cut_off[RANKS];
 };
 
 static struct world {
-  uint64_t seed, chance, now, order, dead;
+  uint64_t seed, chance, now, dead;
   enum tt_server_kind kind;
   int nranks, quorum, nshards;
   uint64_t staleness;
   struct rank ranks[RANKS];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
   uint64_t free_at[RANKS][RANKS];               /* links keep the order */
   uint64_t stale[RANKS][RANKS][SHARDS];         /* of a rank, a share and a shard: bits of steps that were refused */
   int ntaken;
 } w;
 
-#define CHECK(condition, ...) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "seed %llu, time %llu: ", (unsigned long long)w.seed, (unsigned long long)w.now); \
-      fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
-    } \
-  } while (0)
-
-static int has(uint64_t set, int rank)
-{
-  return (int)(set >> rank & 1);
-}
-
 /* ---- time and links ---- */
-
-static struct note *copy_of(const struct note *note)
-{
-  struct note *copy = malloc(sizeof *copy);
-  *copy = *note;
-  return copy;
-}
 
 static void note_at(uint64_t time, const struct note *note)
 {
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, copy_of(note));
+  agenda_add(&w.agenda, time, note, sizeof *note);
 }
 
 static void send(int from, int to, struct note note)
@@ -108,8 +82,7 @@ static void send(int from, int to, struct note note)
   if (from != to && below(&w.chance, 10) == 0) at += 400;
   note.from = from;
   note.to = to;
-  *free_at = at > *free_at ? at : *free_at;
-  note_at(*free_at, &note);
+  note_at(link_time(free_at, at), &note);
 }
 
 /* ---- members ---- */
@@ -252,7 +225,7 @@ static void offer(int r, int share, int to)
     if (rank->owed[share][shard]) contribute(r, share, shard);
 }
 
-static void deliver(const struct note *note);
+static void deliver(const void *note);
 
 static void serve(int r, int s)
 {
@@ -280,13 +253,7 @@ static void failover_acts(int r)
     if (action.act == TT_OFFER) offer(r, action.share, action.to);
     else serve(r, action.share), serves = 1;
   }
-  struct note *later = serves ? rank->later : NULL;
-  if (serves) rank->later = NULL;
-  for (struct note *next; later; later = next) {
-    next = later->next;
-    deliver(later);
-    free(later);
-  }
+  if (serves) agenda_deliver(&rank->later, deliver);
 }
 
 static void hears(int r, int dead)
@@ -297,20 +264,7 @@ static void hears(int r, int dead)
   for (int s = 0; s < w.nranks; s++)
     if (rank->shares[s].server) tt_server_died(rank->shares[s].server, dead), server_acts(r, s);
   failover_acts(r);
-  struct note *later = rank->later;
-  rank->later = NULL;
-  for (struct note *next; later; later = next) {
-    next = later->next;
-    deliver(later);
-    free(later);
-  }
-}
-
-static void put_off(struct rank *rank, const struct note *note)
-{
-  struct note *kept = copy_of(note);
-  kept->next = rank->later;
-  rank->later = kept;
+  agenda_deliver(&rank->later, deliver);
 }
 
 static void offered(int r, const struct note *note)
@@ -320,22 +274,23 @@ static void offered(int r, const struct note *note)
   const struct tt_offer its = {note->share, note->shard, weights->version, note->step, &weights->set};
   enum tt_offer_verdict verdict = tt_failover_offered(rank->failover, note->from, &its);
   CHECK(verdict != TT_OFFER_WRONG, "an offer of share %d is refused", note->share);
-  if (verdict == TT_OFFER_EARLY) put_off(rank, note);
+  if (verdict == TT_OFFER_EARLY) agenda_put_off(&rank->later, note, sizeof *note);
   if (verdict == TT_OFFER_NEWEST) rank->shares[note->share].now[note->shard] = *weights;
   failover_acts(r);
 }
 
 /* ---- notes ---- */
 
-static void deliver(const struct note *note)
+static void deliver(const void *what)
 {
+  const struct note *note = what;
   struct rank *rank = &w.ranks[note->to];
   int serves = tt_failover_serves(rank->failover, note->share);
   if (rank->is_dead || w.ranks[note->from].is_cut_off[note->to] || has(rank->hears, note->from)) return;
   if (note->what == OFFERS) offered(note->to, note);
   else if (note->what == ANSWERS) answered(note->to, note);
   else if (serves) contributed(note->to, note);
-  else put_off(rank, note);
+  else agenda_put_off(&rank->later, note, sizeof *note);
 }
 
 static void rank_dies(int r)
@@ -396,7 +351,7 @@ static void end_check(void)
     const struct rank *rank = &w.ranks[r];
     if (rank->is_dead) continue;
     CHECK(rank->step == STEPS, "rank %d waits in step %llu", r, (unsigned long long)rank->step);
-    CHECK(!rank->later, "something waits at rank %d", r);
+    CHECK(!rank->later.notes.n, "something waits at rank %d", r);
     for (int s = 0; s < w.nranks; s++) {
       int owner = tt_failover_owner(rank->failover, s);
       CHECK(!has(w.dead, owner), "share %d is served by rank %d, which is dead", s, owner);
@@ -408,24 +363,17 @@ static void end_check(void)
 static int world_run(uint64_t seed, enum tt_server_kind kind)
 {
   world_make(seed, kind);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
-    free(note);
-    CHECK(w.order < NOTES, "no end");
+    CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
   for (int r = 0; r < w.nranks; r++) {
     struct rank *rank = &w.ranks[r];
     for (int s = 0; s < w.nranks; s++) tt_server_destroy(rank->shares[s].server);
     tt_failover_destroy(rank->failover);
-    for (struct note *note; (note = rank->later);) {
-      rank->later = note->next;
-      free(note);
-    }
+    agenda_free(&rank->later);
   }
-  tt_priority_free(&w.notes);
   return w.ntaken;
 }
 
@@ -502,10 +450,6 @@ int main(int argc, char **argv)
     cmocka_unit_test(asgd_keeps_what_a_live_rank_has_seen), cmocka_unit_test(ssp_keeps_its_bound),
     cmocka_unit_test(softsync_keeps_what_was_updated), cmocka_unit_test(easgd_goes_on),
     cmocka_unit_test(wrong_words_change_nothing)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

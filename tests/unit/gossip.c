@@ -66,8 +66,7 @@ static void send(struct note note)
 {
   uint64_t *free_at = &w.free_at[note.from][note.rank], at = w.now + 1 + below(&w.chance, 40);
   if (below(&w.chance, 20) == 0) at += 300;
-  *free_at = at > *free_at ? at : *free_at;
-  note_at(*free_at, note);
+  note_at(link_time(free_at, at), note);
 }
 
 /* ---- a rank's program ---- */

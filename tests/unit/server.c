@@ -89,8 +89,7 @@ static void send(int from, int to, struct note note)
 {
   uint64_t *free_at = &w.free_at[from][to], at = w.now + 1 + below(&w.chance, 40);
   if (below(&w.chance, 20) == 0) at += 300;
-  *free_at = at > *free_at ? at : *free_at;
-  note_at(*free_at, note);
+  note_at(link_time(free_at, at), note);
 }
 
 static int server_of(int shard)

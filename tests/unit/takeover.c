@@ -38,7 +38,6 @@ struct note {
   int from, to, epoch, share, shard, rank; /* rank: HEARS: the dead one; HOLDS: the contributor */
   uint64_t step, set, gets, dead, holders, least;
   struct weights weights;
-  struct note *next;
 };
 
 /* The weights of one version, of all shares; some are missing still. */
@@ -61,7 +60,7 @@ struct rank {
   struct tt_takeover *takeover;
   struct cut cut, next;
   struct share shares[RANKS];
-  struct note *later;     /* of an epoch that has not begun here */
+  struct agenda later;    /* of an epoch that has not begun here */
   int is_cut_off[RANKS];  /* what had not arrived there when it died is lost */
 };
 
@@ -74,19 +73,7 @@ static struct world {
   int ndoomed, nlost;
 } w;
 
-static int has(uint64_t set, int rank)
-{
-  return (int)(set >> rank & 1);
-}
-
 /* ---- time and links ---- */
-
-static struct note *copy_of(const struct note *note)
-{
-  struct note *copy = malloc(sizeof *copy);
-  *copy = *note;
-  return copy;
-}
 
 static void note_at(uint64_t time, const struct note *note)
 {
@@ -102,8 +89,7 @@ static void send(int from, int to, struct note note)
   note.from = from;
   note.to = to;
   note.epoch = tt_takeover_epoch(w.ranks[from].takeover);
-  *free_at = at > *free_at ? at : *free_at;
-  note_at(*free_at, &note);
+  note_at(link_time(free_at, at), &note);
 }
 
 /* ---- members ---- */
@@ -312,15 +298,13 @@ static void share_begin(int r, int s, const struct tt_takeover_order *order)
       if (!has(order->dead[0], to) && !has(order->holders[0], to)) answer(r, s, k, to);
 }
 
-static void deliver(const struct note *note);
+static void deliver(const void *note);
 
 static void epoch_begin(int r, const struct tt_takeover_order *order)
 {
   struct rank *rank = &w.ranks[r];
-  struct note *later = rank->later;
   CHECK(rank->cut.version <= order->version, "rank %d has seen more", r);
   CHECK(has(order->holders[0], r) == (rank->cut.version == order->version), "rank %d holds it, or not", r);
-  rank->later = NULL;
   cut_begin(rank);
   for (int s = 0; s < w.nranks; s++) {
     int owner = tt_takeover_owner(rank->takeover, s);
@@ -332,11 +316,7 @@ static void epoch_begin(int r, const struct tt_takeover_order *order)
     }
   }
   contribute(r);
-  for (struct note *next; later; later = next) {
-    next = later->next;
-    deliver(later);
-    free(later);
-  }
+  agenda_deliver(&rank->later, deliver);
 }
 
 static void takeover_acts(int r)
@@ -369,22 +349,15 @@ static void takeover_acts(int r)
 static void epoch_deliver(struct rank *rank, const struct note *note)
 {
   int epoch = tt_takeover_epoch(rank->takeover);
-  if (note->epoch > epoch) {
-    struct note *kept = copy_of(note);
-    kept->next = rank->later;
-    rank->later = kept;
-    return;
-  }
-  if (note->epoch < epoch || tt_takeover_is_stopped(rank->takeover)) return;
-  if (note->what == ANSWERS) {
-    weights_take(rank, note);
-    return;
-  }
-  served_take(rank, note);
+  if (note->epoch > epoch) agenda_put_off(&rank->later, note, sizeof *note);
+  else if (note->epoch < epoch || tt_takeover_is_stopped(rank->takeover)) return;
+  else if (note->what == ANSWERS) weights_take(rank, note);
+  else served_take(rank, note);
 }
 
-static void deliver(const struct note *note)
+static void deliver(const void *what)
 {
+  const struct note *note = what;
   struct rank *rank = &w.ranks[note->to];
   if (rank->is_dead || rank->is_over || w.ranks[note->from].is_cut_off[note->to]) return;
   const struct tt_takeover_report report = {&note->dead, note->step, note->least};
@@ -486,10 +459,7 @@ static void world_free(void)
     struct rank *rank = &w.ranks[r];
     for (int s = 0; s < w.nranks; s++) tt_server_destroy(rank->shares[s].server);
     tt_takeover_destroy(rank->takeover);
-    for (struct note *note; (note = rank->later);) {
-      rank->later = note->next;
-      free(note);
-    }
+    agenda_free(&rank->later);
   }
 }
 

@@ -5,12 +5,6 @@
  * of operation and the commit barrier, message by message. The contract is checked for every rank and operation.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/priority.h"
-#include "chance.h"
 #include "slow.h"
 #include "view/view.h"
 
@@ -19,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define RANKS 7
 #define OPS 8
@@ -54,32 +50,18 @@ struct note {
 };
 
 static struct world {
-  uint64_t seed, chance, now, order;
+  uint64_t seed, chance, now;
   int n, nlost, nleft, ngive, is_freezing, nfailed;
   int may_part, parts, is_cut;
   uint64_t nops;
   uint64_t decided;           /* views that have ended somewhere */
   struct rank ranks[RANKS];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
 } w;
-
-#define CHECK(holds, ...) \
-  do { \
-    if (!(holds)) { \
-      printf("seed %llu, ", (unsigned long long)w.seed); \
-      printf(__VA_ARGS__); \
-      printf("\n"); \
-      fail(); \
-    } \
-  } while (0)
 
 static void note_at(uint64_t time, struct note note)
 {
-  struct note *kept = malloc(sizeof *kept);
-  assert_non_null(kept);
-  *kept = note;
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, kept);
+  agenda_add(&w.agenda, time, &note, sizeof note);
 }
 
 static uint64_t soon(void)
@@ -395,16 +377,12 @@ static void world_begin(uint64_t seed, int kinds, int gives)
 static void world_run(uint64_t seed, int kinds, int gives)
 {
   world_begin(seed, kinds, gives);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
-    free(note);
-    CHECK(w.order < NOTES, "no end");
+    CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
   for (int r = 0; r < w.n; r++) tt_view_destroy(w.ranks[r].view);
-  tt_priority_free(&w.notes);
 }
 
 /* ---- tests ---- */
@@ -483,10 +461,6 @@ int main(int argc, char **argv)
     cmocka_unit_test(ranks_taken_for_lost_contradict_nobody),
     cmocka_unit_test(of_two_parts_one_at_most_goes_on),
     cmocka_unit_test(a_part_that_ends_tells_the_successes_that_it_saw)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
