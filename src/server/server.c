@@ -16,7 +16,6 @@ struct shard {
   int nkept;
   int is_decided;            /* 1: an update with those of `kept` that are in the decided set is due */
   int is_new;                /* synchronous: 1: the weights are to go to all, by decision to `gets` */
-  uint64_t shown;            /* by decision: the version that goes to `answers` */
   int is_listed;             /* 1: it is in `due` */
   uint64_t *clocks;          /* of each rank: its last step here + 1; 0: none yet */
   uint64_t *waiting, *answers; /* ranks that wait for an answer; those of them that are to get it */
@@ -359,12 +358,13 @@ static int is_set(const struct tt_server_spec *spec, const uint64_t *set, int le
   return n >= least && (!last || !(set[nwords - 1] >> last));
 }
 
+/* Its answers go out before another update is decided: for that, ranks contribute that have got this version of all
+ * shards, and whatever is due of one version when the last shard has it is answered at once. */
 int tt_server_show(struct tt_server *server, int rank, uint64_t version)
 {
   if (!server->by_decision || rank < 0 || rank >= server->spec.nranks || version != server->step) return 0;
   for (int s = 0; s < server->spec.nshards && !has(server->dead, rank); s++) {
     add(server->shards[s].answers, rank);
-    server->shards[s].shown = version;
     list(server, &server->shards[s]);
   }
   return 1;
@@ -485,12 +485,6 @@ static int answer(struct tt_server *server, struct shard *shard, struct tt_serve
   return 1;
 }
 
-/* By decision: 1: single ranks get this version, which is not to change before. */
-static int is_shown(const struct tt_server *server, const struct shard *shard)
-{
-  return server->by_decision && shard->shown == shard->version && first_of(shard->answers, server->nwords) >= 0;
-}
-
 /* Takes an action that is not a shard's. */
 static int common(struct tt_server *server, struct tt_server_action *action)
 {
@@ -514,7 +508,6 @@ int tt_server_next(struct tt_server *server, struct tt_server_action *action)
   if (common(server, action)) return 1;
   while ((shard = tt_priority_first(&server->due))) {
     *action = (struct tt_server_action){.shard = shard->index, .version = shard->version};
-    if (is_shown(server, shard) && answer(server, shard, action)) return 1;
     if (drop(server, shard, action) || update(server, shard, action) || answer(server, shard, action)) return 1;
     tt_priority_pop(&server->due);
     shard->is_listed = 0;
