@@ -164,7 +164,7 @@
  * completely is made once more, of the contributions of live ranks, so a function may be called twice with the same
  * `step`. The planes behind the weights (the velocity, or those of a function) begin as zeros for these elements,
  * and with 16 bits of weights_type their masters as they travelled; tuttiFusionState gives all of them to the rank that
- * serves them. One death more ends the fusion on all ranks with
+ * serves them. Elements move only when the rank that serves them dies. One death more ends the fusion on all ranks with
  * tuttiRemoteError, which names all dead ranks; ranks that are in tuttiFusionDestroy and dead ones together may be n -
  * k. If k is not more than n / 2, ranks may have run so far ahead of the others that their last updates die with them:
  * that is such an error, too. The communicator from which the fusion was made fails at the first death, and its

@@ -89,7 +89,7 @@ uint64_t tt_offer_bytes(const struct tuttiFusion *fusion, int tensor, int share)
 
 size_t tt_payload_most(const struct tuttiFusion *fusion)
 {
-  uint64_t most = 2 * (uint64_t)fusion->served->nwords * sizeof(uint64_t);
+  uint64_t most = tt_sets_bytes(fusion, ORDER);
   for (int i = 0; i < fusion->config.n; i++)
     for (int rank = 0; rank < fusion->config.nranks; rank++) {
       const struct packet_head head = {.tensor = i, .share = rank, .capacity = most_entries(fusion, i)};

@@ -49,27 +49,31 @@ static void ranks_write(const struct tuttiFusion *fusion, const uint64_t *set, c
 
 /* ---- actions ---- */
 
-static tuttiResult_t report(struct tuttiFusion *fusion, const struct tt_takeover_action *action)
+static tuttiResult_t post(struct tuttiFusion *fusion, struct packet *packet, int to)
 {
-  size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t);
-  struct packet *packet = tt_packet_make(REPORT, set);
-  if (!packet) return tuttiSystemError;
-  packet->head.version = fusion->served->member.cut.version;
-  packet->head.step = tt_shards_least(fusion);
-  memcpy(packet_payload(packet), action->order.dead, set);
-  tuttiResult_t result = tt_packet_post(fusion, packet, action->to);
+  tuttiResult_t result = tt_packet_post(fusion, packet, to);
   tt_packet_drop(packet);
   return result;
 }
 
+static tuttiResult_t report(struct tuttiFusion *fusion, const struct tt_takeover_action *action)
+{
+  struct packet *packet = tt_packet_of_sets(fusion, REPORT, action->order.dead, action->serves);
+  if (!packet) return tuttiSystemError;
+  packet->head.version = fusion->served->member.cut.version;
+  packet->head.step = tt_shards_least(fusion);
+  return post(fusion, packet, action->to);
+}
+
 static tuttiResult_t order(struct tuttiFusion *fusion, const struct tt_takeover_action *action)
 {
-  struct packet *packet = tt_packet_of_sets(fusion, ORDER, action->order.dead, action->order.holders);
+  const struct tt_takeover_order *its = &action->order;
+  struct packet *packet = tt_packet_of_sets(fusion, ORDER, its->dead, its->holders);
   if (!packet) return tuttiSystemError;
-  packet->head.version = action->order.version;
-  tuttiResult_t result = tt_packet_post(fusion, packet, action->to);
-  tt_packet_drop(packet);
-  return result;
+  uint64_t *owners = (uint64_t *)packet_payload(packet) + 2 * fusion->served->nwords;
+  memcpy(owners, its->owners, (size_t)fusion->config.nranks * sizeof *its->owners);
+  packet->head.version = its->version;
+  return post(fusion, packet, action->to);
 }
 
 void tt_deaths_tell(const struct tuttiFusion *fusion, uint64_t version)
@@ -114,13 +118,11 @@ static tuttiResult_t begin(struct tuttiFusion *fusion, const struct tt_takeover_
   tt_cut_begin(fusion);
   for (int share = 0; share < fusion->config.nranks && result == tuttiSuccess; share++) {
     if (shards->number[share] < 0) continue;
-    if (tt_shards_server(fusion, share) != fusion->config.rank) tt_shards_leave(fusion, share);
-    else {
-      if (tt_set_has(order->dead, share) && !shards->shares[share].server)
-        tt_log(TT_LOG_INFO, "rank %d serves the weights of rank %d; their other planes begin as zeros",
-               fusion->config.rank, share);
-      result = tt_shards_begin(fusion, share, order);
-    }
+    if (tt_shards_server(fusion, share) != fusion->config.rank) continue;
+    if (!shards->shares[share].server)
+      tt_log(TT_LOG_INFO, "rank %d serves the weights of rank %d; their other planes begin as zeros",
+             fusion->config.rank, share);
+    result = tt_shards_begin(fusion, share, order);
   }
   if (result == tuttiSuccess) tt_contributions_again(fusion);
   tt_deaths_go_on(fusion);
@@ -213,8 +215,10 @@ static tuttiResult_t word_take(struct tuttiFusion *fusion, struct packet *packet
   const uint64_t *sets = packet_payload(packet);
   const struct packet_head *head = &packet->head;
   struct tt_takeover *takeover = served->deaths.takeover;
-  const struct tt_takeover_report its = {sets, head->version, head->step};
-  const struct tt_takeover_order ordered = {sets, sets + served->nwords, head->version};
+  const uint64_t *second = sets + served->nwords;
+  const struct tt_takeover_report its = {sets, second, head->version, head->step};
+  const struct tt_takeover_order ordered = {sets, second, (const int32_t *)(const void *)(second + served->nwords),
+                                            head->version};
   int is_right = head->kind == REPORT ? tt_takeover_reported(takeover, packet->from, &its)
                                       : tt_takeover_ordered(takeover, packet->from, &ordered);
   tuttiResult_t result = is_right ? actions_take(fusion)

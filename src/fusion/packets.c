@@ -65,11 +65,17 @@ struct packet *tt_packet_make(enum packet_kind kind, size_t payload)
   return packet;
 }
 
+size_t tt_sets_bytes(const struct tuttiFusion *fusion, enum packet_kind kind)
+{
+  size_t owners = kind == ORDER ? (size_t)fusion->config.nranks * sizeof(int32_t) : 0;
+  return 2 * (size_t)fusion->served->nwords * sizeof(uint64_t) + owners;
+}
+
 struct packet *tt_packet_of_sets(const struct tuttiFusion *fusion, enum packet_kind kind, const uint64_t *first,
                                  const uint64_t *second)
 {
   size_t words = (size_t)fusion->served->nwords, bytes = words * sizeof *first;
-  struct packet *packet = tt_packet_make(kind, 2 * bytes);
+  struct packet *packet = tt_packet_make(kind, tt_sets_bytes(fusion, kind));
   if (!packet) return NULL;
   uint64_t *payload = packet_payload(packet);
   memcpy(payload, first, bytes);
@@ -158,13 +164,13 @@ tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank)
 static int is_right(const struct tuttiFusion *fusion, const struct packet_head *head, size_t bytes)
 {
   const struct shards *shards = &fusion->served->shards;
-  size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), payload = bytes - sizeof *head;
+  size_t payload = bytes - sizeof *head;
   int has_share = head->share >= 0 && head->share < fusion->config.nranks && shards->number[head->share] >= 0;
   if (head->kind == LEAVES || head->kind == LIVES) return payload == 0;
   if (head->kind == HELD) return payload == 0 && shards->by_decision && has_share;
   if (head->kind == SEEN || head->kind == SHOW) return payload == 0 && shards->by_decision;
-  if (head->kind == REPORT) return payload == set && shards->by_decision;
-  if (head->kind == DECIDED || head->kind == ORDER) return payload == 2 * set && shards->by_decision;
+  if (head->kind == DECIDED || head->kind == REPORT || head->kind == ORDER)
+    return payload == tt_sets_bytes(fusion, (enum packet_kind)head->kind) && shards->by_decision;
   if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
   if (head->kind == OFFER && !fusion->served->deaths.failover) return 0;
   if (!tt_share_count(fusion, head->tensor, head->share)) return 0;

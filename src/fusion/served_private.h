@@ -24,8 +24,9 @@ enum packet_kind {
   SHOW,         /* from the decider: `rank` gets the weights of `version` */
   LEAVES,       /* the sender contributes no more; it has seen weights of `version` */
   LIVES,        /* to a rank that has left and owns nothing, so hears of no contributions: the sender has made one */
-  REPORT,       /* of deaths, a set: `version` is what the sender holds completely, `step` what its shares go back to */
-  ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it */
+  REPORT,       /* the sets of the dead, and of shares that the sender serves: `version` is what it holds completely,
+                   `step` what its shares go back to */
+  ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it, and who serves each share */
   OFFER,        /* to who serves a share of a dead rank: as weights; `step` is 1 + the last one that was answered */
   PACKET_KINDS
 };
@@ -156,9 +157,11 @@ struct served {
 struct packet *tt_packet_make(enum packet_kind kind, size_t payload);
 void tt_packet_drop(struct packet *packet); /* a reference */
 
-/* Makes one with two sets of ranks. NULL: likewise. */
+/* Makes one of a kind that has two sets of ranks; what lies behind them is the caller's. NULL: likewise. The bytes of
+ * its payload. */
 struct packet *tt_packet_of_sets(const struct tuttiFusion *fusion, enum packet_kind kind, const uint64_t *first,
                                  const uint64_t *second);
+size_t tt_sets_bytes(const struct tuttiFusion *fusion, enum packet_kind kind);
 
 /* Sends a packet to a rank; the reference stays the caller's. */
 tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, int rank);
@@ -271,10 +274,9 @@ int tt_shards_server(const struct tuttiFusion *fusion, int share);
 /* The oldest version to which all shards here can go back. */
 uint64_t tt_shards_least(const struct tuttiFusion *fusion);
 
-/* Serves a share from this version on, in a new epoch, or serves it no more. A share of a dead rank has the weights of
- * the member's cut. Ranks that do not hold the version get it. */
+/* Serves a share from this version on, in a new epoch. One that was not served here has the weights of the member's
+ * cut. Ranks that do not hold the version get it. */
 tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int share, const struct tt_takeover_order *order);
-void tt_shards_leave(struct tuttiFusion *fusion, int share);
 
 /* Makes this rank serve a share: nothing is in its server yet. */
 tuttiResult_t tt_shards_add(struct tuttiFusion *fusion, int share);

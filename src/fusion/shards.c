@@ -143,14 +143,6 @@ static void share_free(const struct tuttiFusion *fusion, struct share *share)
   *share = (struct share){.rank = share->rank};
 }
 
-void tt_shards_leave(struct tuttiFusion *fusion, int share)
-{
-  struct shards *shards = &fusion->served->shards;
-  pthread_mutex_lock(&shards->planes);
-  share_free(fusion, &shards->shares[share]);
-  pthread_mutex_unlock(&shards->planes);
-}
-
 void tt_shards_free(struct tuttiFusion *fusion)
 {
   struct shards *shards = &fusion->served->shards;
@@ -446,8 +438,8 @@ uint64_t tt_shards_least(const struct tuttiFusion *fusion)
   return least;
 }
 
-/* The weights of the cut; other planes stay if they are here, else they begin as zeros. */
-static void cut_copy(struct tuttiFusion *fusion, struct share *share, int shard, int is_new)
+/* The weights of the cut; the other planes begin as zeros. */
+static void cut_copy(struct tuttiFusion *fusion, struct share *share, int shard)
 {
   const struct member *member = &fusion->served->member;
   const struct config *config = &fusion->config;
@@ -459,10 +451,9 @@ static void cut_copy(struct tuttiFusion *fusion, struct share *share, int shard,
   uint64_t n;
   for (uint64_t first = 0; (n = tt_fusion_share_next(config, &its, &first)) > 0; first += its.unit) {
     memcpy(owned->planes[0] + first, weights + first, n * sizeof *weights);
-    for (int p = 1; p < config->rule.planes && is_new; p++) memset(owned->planes[p] + first, 0, n * sizeof *weights);
+    for (int p = 1; p < config->rule.planes; p++) memset(owned->planes[p] + first, 0, n * sizeof *weights);
   }
   memcpy(share->sets + 2 * (size_t)shard * words, member->cut.set, words * sizeof *share->sets);
-  share->goes_back[shard] = 0;
 }
 
 static tuttiResult_t version_send(struct tuttiFusion *fusion, const struct share *share,
@@ -484,13 +475,13 @@ tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int its, const struct 
 {
   struct shards *shards = &fusion->served->shards;
   struct share *share = &shards->shares[its];
-  int is_new = !share->server, is_of_dead = tt_set_has(order->dead, its);
+  int is_new = !share->server;
   pthread_mutex_lock(&shards->planes);
   tuttiResult_t result = is_new ? share_make(fusion, share) : tuttiSuccess;
   held_drop(share);
   for (int k = 0; k < share->nshards && result == tuttiSuccess; k++) {
     if (share->goes_back[k] && share->versions[k] == order->version + 1) before_copy(fusion, share, k, 1);
-    if (is_of_dead) cut_copy(fusion, share, k, is_new);
+    if (is_new) cut_copy(fusion, share, k);
     share->versions[k] = order->version;
   }
   pthread_mutex_unlock(&shards->planes);

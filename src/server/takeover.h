@@ -8,7 +8,8 @@
  * and what it holds. The first one waits for reports of all live ranks about the same deaths, and *orders*: go on from
  * the newest version that any of them holds. Then each rank begins a new *epoch*; its number is that of the dead ranks:
  *
- *   - the share of a dead rank is served by the next live rank that holds this version, from that copy;
+ *   - a share whose server lives stays there, also one of a rank that died before. Each other one is served by the next
+ *     live rank that holds this version, from that copy;
  *   - other shards that have had one update more forget it, and servers begin with this version (tt_server_create);
  *   - the servers send it to the ranks that do not hold it;
  *   - whatever was sent in an earlier epoch has no effect any more, and ranks contribute to their present step again;
@@ -17,7 +18,7 @@
  * Invariants, which tests/unit/takeover.c simulates by seed:
  *   - no live rank loses an update that it has seen: all of them, and all shards, have the same contributors to a step;
  *   - a rank that died contributed to a step for all shards, or for none;
- *   - each share has one server, which lives, as long as no rank dies any more;
+ *   - each share has one server, which lives, as long as no rank dies any more, and moves only when that dies;
  *   - as long as at most `most` ranks die the others go on, and one more is said at once, with all of their names. One
  *     exception: if the quorum is not more than half of the ranks, so few may have run ahead that what they have done
  *     dies with them, and cannot be forgotten. The others are told so, too (is_lost).
@@ -45,7 +46,7 @@ void tt_takeover_died(struct tt_takeover *takeover, int rank);
 /* A rank (also this one) has said TT_REPORT. Returns 0 and changes nothing if no correct rank says this: the sets have
  * others than ranks, or the sender among the dead. Likewise below. */
 struct tt_takeover_report {
-  const uint64_t *dead;
+  const uint64_t *dead, *serves; /* serves: shares that have a server on the sender: its own, and others */
   uint64_t version; /* the newest of which the sender holds complete weights */
   uint64_t least;   /* the oldest to which its servers can go back: that of each of its shards, or one less */
 };
@@ -54,6 +55,7 @@ int tt_takeover_reported(struct tt_takeover *takeover, int from, const struct tt
 /* A rank (also this one) has said TT_ORDER. */
 struct tt_takeover_order {
   const uint64_t *dead, *holders; /* holders: of the version; none: it is lost */
+  const int32_t *owners;          /* of each share */
   uint64_t version;
 };
 int tt_takeover_ordered(struct tt_takeover *takeover, int from, const struct tt_takeover_order *order);
@@ -81,6 +83,7 @@ enum tt_takeover_act {
 struct tt_takeover_action {
   enum tt_takeover_act act;
   int to, is_lost;
+  const uint64_t *serves;         /* TT_REPORT */
   struct tt_takeover_order order; /* TT_REPORT, TT_DOOMED: the dead alone */
 };
 

@@ -36,7 +36,8 @@ enum what { COMPUTED, DIES, HEARS, CONTRIBUTES, HOLDS, SEES, DECIDES, SHOWS, ANS
 struct note {
   enum what what;
   int from, to, epoch, share, shard, rank; /* rank: HEARS: the dead one; HOLDS: the contributor */
-  uint64_t step, set, gets, dead, holders, least;
+  uint64_t step, set, gets, dead, holders, serves, least;
+  int32_t owners[RANKS];
   struct weights weights;
 };
 
@@ -280,7 +281,8 @@ static void share_begin(int r, int s, const struct tt_takeover_order *order)
   struct share *share = &rank->shares[s];
   for (int k = 0; k < w.nshards; k++) {
     struct weights *now = &share->now[k];
-    if (has(order->dead[0], s)) {
+    if (!share->server) {
+      CHECK(has(order->dead[0], s), "share %d is served twice", s);
       CHECK(rank->cut.version == order->version, "rank %d takes over what it does not hold", r);
       *now = rank->cut.weights[s][k];
       share->before[k].version = UINT64_MAX;
@@ -309,11 +311,8 @@ static void epoch_begin(int r, const struct tt_takeover_order *order)
   for (int s = 0; s < w.nranks; s++) {
     int owner = tt_takeover_owner(rank->takeover, s);
     CHECK(!has(order->dead[0], owner), "share %d is served by rank %d, which is dead", s, owner);
+    CHECK(owner == r || !rank->shares[s].server, "share %d leaves rank %d, which lives", s, r);
     if (owner == r) share_begin(r, s, order);
-    else {
-      tt_server_destroy(rank->shares[s].server);
-      rank->shares[s].server = NULL;
-    }
   }
   contribute(r);
   agenda_deliver(&rank->later, deliver);
@@ -326,12 +325,14 @@ static void takeover_acts(int r)
   while (tt_takeover_next(rank->takeover, &action)) {
     if (action.act == TT_BEGIN) epoch_begin(r, &action.order);
     else if (action.act == TT_REPORT)
-      send(r, action.to, (struct note){.what = REPORTS, .dead = action.order.dead[0], .step = rank->cut.version,
-                                       .least = least_of(rank)});
-    else if (action.act == TT_ORDER)
-      send(r, action.to, (struct note){.what = ORDERS, .dead = action.order.dead[0],
-                                       .holders = action.order.holders[0], .step = action.order.version});
-    else {
+      send(r, action.to, (struct note){.what = REPORTS, .dead = action.order.dead[0], .serves = action.serves[0],
+                                       .step = rank->cut.version, .least = least_of(rank)});
+    else if (action.act == TT_ORDER) {
+      struct note note = {.what = ORDERS, .dead = action.order.dead[0], .holders = action.order.holders[0],
+                          .step = action.order.version};
+      memcpy(note.owners, action.order.owners, (size_t)w.nranks * sizeof *note.owners);
+      send(r, action.to, note);
+    } else {
       int most = w.nranks - w.quorum, ndead = __builtin_popcountll(rank->hears);
       CHECK(action.is_lost ? w.may_lose : ndead > most, "rank %d gives up with %d dead", r, ndead);
       CHECK(action.order.dead[0] == rank->hears, "others are named");
@@ -360,8 +361,8 @@ static void deliver(const void *what)
   const struct note *note = what;
   struct rank *rank = &w.ranks[note->to];
   if (rank->is_dead || rank->is_over || w.ranks[note->from].is_cut_off[note->to]) return;
-  const struct tt_takeover_report report = {&note->dead, note->step, note->least};
-  const struct tt_takeover_order order = {&note->dead, &note->holders, note->step};
+  const struct tt_takeover_report report = {&note->dead, &note->serves, note->step, note->least};
+  const struct tt_takeover_order order = {&note->dead, &note->holders, note->owners, note->step};
   if (note->what == REPORTS) CHECK(tt_takeover_reported(rank->takeover, note->from, &report), "a report is refused");
   else if (note->what == ORDERS) CHECK(tt_takeover_ordered(rank->takeover, note->from, &order), "an order is refused");
   else epoch_deliver(rank, note);
@@ -501,12 +502,15 @@ static void wrong_words_change_nothing(void **state)
   assert_int_equal(tt_takeover_create(&none, 3, 3, 1), tuttiInvalidArgument);
   assert_int_equal(tt_takeover_create(&none, 3, 0, 3), tuttiInvalidArgument);
   assert_int_equal(tt_takeover_create(&takeover, 3, 0, 2), tuttiSuccess);
-  assert_int_equal(tt_takeover_reported(takeover, 3, &(struct tt_takeover_report){&one, 0, 0}), 0);
-  assert_int_equal(tt_takeover_reported(takeover, 1, &(struct tt_takeover_report){&one, 0, 0}), 0);
-  assert_int_equal(tt_takeover_reported(takeover, 2, &(struct tt_takeover_report){&beyond, 0, 0}), 0);
-  assert_int_equal(tt_takeover_ordered(takeover, 1, &(struct tt_takeover_order){&one, &self, 0}), 0);
-  assert_int_equal(tt_takeover_ordered(takeover, 2, &(struct tt_takeover_order){&one, &all, 0}), 0);
-  assert_int_equal(tt_takeover_ordered(takeover, 0, &(struct tt_takeover_order){&one, &beyond, 0}), 0);
+  const struct tt_takeover_report reports[] = {{&one, &one, 0, 0}, {&beyond, &one, 0, 0}, {&one, &beyond, 0, 0}};
+  static const int senders[] = {1, 2, 2};
+  assert_int_equal(tt_takeover_reported(takeover, 3, &reports[0]), 0);
+  for (int k = 0; k < 3; k++) assert_int_equal(tt_takeover_reported(takeover, senders[k], &reports[k]), 0);
+  static const int32_t right[] = {0, 2, 2}, dead[] = {0, 1, 2}, taken[] = {2, 2, 2}, beside[] = {0, 3, 2};
+  const struct tt_takeover_order orders[] = {{&one, &self, right, 0}, {&one, &all, right, 0}, {&one, &beyond, right, 0},
+                                             {&one, &self, dead, 0}, {&one, &self, taken, 0}, {&one, &self, beside, 0}};
+  static const int from[] = {1, 2, 0, 0, 0, 0};
+  for (int k = 0; k < 6; k++) assert_int_equal(tt_takeover_ordered(takeover, from[k], &orders[k]), 0);
   assert_int_equal(tt_takeover_next(takeover, &action), 0);
   assert_int_equal(tt_takeover_owner(takeover, 1), 1);
   tt_takeover_destroy(takeover);
