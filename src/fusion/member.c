@@ -183,12 +183,13 @@ static tuttiResult_t seen_tell(struct tuttiFusion *fusion)
   return result;
 }
 
-/* A rank that counts in a step is sent the version after it. */
+/* A rank contributes to one step at most between two versions that it gets, and that has counted if its bit changes:
+ * also if it gets the version after that step no more, as others were ahead when a rank died. */
 static void cut_end(struct tuttiFusion *fusion, const uint64_t *set)
 {
   struct member *member = &fusion->served->member;
-  int is_next = member->next.version == member->cut.version + 1;
-  if (member->cut.version == member->version && !(is_next && tt_set_has(set, fusion->config.rank)))
+  int rank = fusion->config.rank;
+  if (member->cut.version == member->version && tt_set_has(set, rank) == tt_set_has(member->cut.set, rank))
     member->is_dropped = 1;
   memcpy(member->next.set, set, (size_t)fusion->served->nwords * sizeof *member->next.set);
   tt_fusion_planes_lock(fusion, 1); /* the caller may give weights */

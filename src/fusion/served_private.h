@@ -17,7 +17,7 @@
 
 enum packet_kind {
   CONTRIBUTION, /* to a server: elements of its shard */
-  WEIGHTS,      /* from a server: the set whose contributions they have last, then elements */
+  WEIGHTS,      /* from a server: the set of ranks of which they have an odd number of steps, then elements */
   HELD,         /* to the decider: the server has all contributions of `rank` to `step` */
   SEEN,         /* to the decider: the sender has got all weights of `version` */
   DECIDED,      /* from the decider: the sets of those that count in `step`, and of those that get the weights */
@@ -78,7 +78,7 @@ struct share {
   int nshards;
   int32_t *of_tensor, *tensors; /* the shard of each tensor, -1: none; and back */
   uint64_t *versions;       /* of each shard */
-  uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last, and the time before */
+  uint64_t *sets;           /* of each shard: the ranks of which an odd number of steps counted; and the one before */
   uint8_t *refused;         /* of each shard and rank: its last contribution was */
   struct packet **answers;  /* exchanges: of each shard and rank: the difference that it is to get; NULL: none yet */
   struct packet *held;      /* contributions that no action has named */
@@ -103,7 +103,7 @@ struct shards {
 struct version {
   uint64_t version;
   float *weights; /* by decision, */
-  uint64_t *set;  /* and the ranks whose contributions they have last */
+  uint64_t *set;  /* and the ranks of which an odd number of steps are in them */
 };
 
 /* Ranks that have died. Their shares are taken over by decision, or, without one, by a failover; with gossip a share is

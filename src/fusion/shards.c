@@ -278,10 +278,9 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
   if (result == tuttiSuccess && !is_exchange) result = pieces_update(fusion, share->rank, &shard, sum);
   share->versions[action->shard] = action->version;
   pthread_mutex_unlock(&shards->planes);
-  memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
   for (int k = 0; k < action->ncounted; k++) {
     int rank = action->counted[k].rank;
-    set[rank / 64] |= (uint64_t)1 << (rank % 64);
+    set[rank / 64] ^= (uint64_t)1 << (rank % 64);
     release(packet_of(&action->counted[k]));
   }
   return result;
@@ -289,7 +288,7 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
 
 /* ---- the other actions ---- */
 
-/* The set of ranks that have contributed to an odd number of steps (failover.h). */
+/* The set that failover.h has. */
 static void taken_write(const struct tuttiFusion *fusion, const struct share *share, int shard, uint64_t *set)
 {
   memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);

@@ -82,16 +82,21 @@ static int life_body(const struct ranks *self)
   struct job job = {.quorum = killing->quorum};
   tuttiComm_t comm;
   float sum = 1;
+  uint64_t steps = 0;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm) == 0);
   RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
-  while (job.info.updates < TAGS) {
+  for (; job.info.updates < TAGS; steps++) {
     if (die_maybe(self, &job, killing)) return last_step(self, &job, killing);
     RANKS_CHECK(job_step(self, &job, (int)job.info.updates, (float)(1 << self->rank)) == 0);
     RANKS_CHECK(job.wrong == 0 && sets_check(self, &job) == 0);
     usleep(300);
   }
-  for (int tag = 0; tag < TAGS; tag++) shared->values[self->rank][tag] = weight_of(&job, 0, (size_t)tag);
+  for (int tag = 0; tag < TAGS; tag++) {
+    shared->values[self->rank][tag] = weight_of(&job, 0, (size_t)tag);
+    steps -= (unsigned)shared->values[self->rank][tag] >> self->rank & 1;
+  }
+  RANKS_CHECK(job.info.dropped == steps); /* those that are not in the weights */
   atomic_store(&shared->ended[self->rank], 1);
   RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
   gradients_free(&job.g);
@@ -180,12 +185,55 @@ static void one_death_more_names_all(void **state)
   unsetenv("TUTTI_DEBUG");
 }
 
+/* Three tensors of one element, of three ranks: a word of deaths is longer than any weights. */
+static int short_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t tensors[] = {{"a", 1, tuttiFloat32}, {"b", 1, tuttiFloat32}, {"c", 1, tuttiFloat32}};
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  tuttiFusionInfo_t info = {.size = sizeof info};
+  tuttiFusion_t fusion;
+  tuttiComm_t comm;
+  float weights[3] = {0}, gradient = 1;
+  config.update = "sgd";
+  config.rate = 1;
+  config.quorum = 2;
+  RANKS_CHECK(tuttiCommInitRank(&comm, 3, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, 3, &config) == tuttiSuccess);
+  for (int t = 0; t < 3; t++) RANKS_CHECK(tuttiFusionState(fusion, t, 0, weights, 1, 1) == tuttiSuccess);
+  RANKS_CHECK(comm_try(self, comm, 3) == 0); /* it is made on all ranks */
+  while (info.updates < 20) {
+    if (self->rank == *(const int *)self->argument && info.updates >= 5) raise(SIGKILL);
+    for (int t = 0; t < 3; t++)
+      RANKS_CHECK(tuttiFusionPush(fusion, t, &gradient, &weights[t], 1, tuttiFloat32, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess);
+    for (int t = 0; t < 3; t++) /* two contributions to each update, or three */
+      RANKS_CHECK(weights[t] == weights[0] && -weights[t] >= 2 * (float)info.updates);
+    RANKS_CHECK(-weights[0] <= 3 * (float)info.updates);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void words_of_deaths_are_longer_than_short_weights(void **state)
+{
+  int *dies = ranks_shared(sizeof *dies);
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int t = 0; ranks_transports(t); t++)
+    for (*dies = 0; *dies < 2; ++*dies)
+      assert_int_equal(run_fusion(ranks_transports(t), 3, short_body, dies), 1);
+  unsetenv("TUTTI_DEBUG");
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_that_live_have_the_same_weights),
       cmocka_unit_test(a_death_at_any_time_is_survived),
       cmocka_unit_test(one_death_more_names_all),
+      cmocka_unit_test(words_of_deaths_are_longer_than_short_weights),
   };
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
