@@ -466,8 +466,26 @@ TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int p
  * and a push is refused (tuttiInvalidUsage) until tuttiFusionState has given the weights of that tensor (plane 0), on
  * all ranks alike, new ones as well: those that recvbuff had after step `steps`.
  *
- * Errors: as tuttiFusionCreate; then *fusion is as before. tuttiInvalidUsage: a step is under way here; the fusion has
- * servers. On all ranks: a rank that is ahead has begun to encode contributions of the next step, so what its codec
+ * Servers. Ranks of the old fusion that do not move call tuttiFusionDestroy; until all that live have come to one of
+ * these calls, they serve each other. Waits end as long as other ranks contribute, so with a quorum ranks move at the
+ * same `updates`. A quorum of all ranks stays one of all; another one stays as it is, or is all ranks, where these are
+ * fewer. New ranks give tuttiFusionCreate a quorum of the new set.
+ *   quorum k < n  All go on from the newest weights that a rank of the new set has completely, also of elements whose
+ *                 server is gone. A rank that is behind them, as a new one is after the first update, contributes
+ *                 nothing in its first step (`dropped`), and gets them by its wait
+ *   quorum n      As without servers: `updates` is the lowest, and what a rank that is gone has served is given again
+ *   others        Elements go on from their server's weights, or else from the newest that a rank of the new set was
+ *                 given. All ranks keep their steps, and by how many updates they are behind; a new one begins with the
+ *                 steps of the slowest, as far behind as one that was given nothing since the first update. If the old
+ *                 fusion has failed, a step that was under way may count in some elements; that is logged, and so are
+ *                 contributions that waited for a quorum, which count nowhere. With "easgd" the center moves likewise,
+ *                 and an ALPHA that was not given follows from the number of ranks. With "gossip" each rank keeps its
+ *                 weights, and a new one gives its own
+ * Planes behind the weights move with them from servers, and begin as zeros where a copy of the weights goes on.
+ *
+ * Errors: as tuttiFusionCreate; then *fusion is as before. If it has servers, and the options of the ranks were the
+ * same, it has ended: each call returns the error, but it can be moved once more. tuttiInvalidUsage: a step is under
+ * way here. On all ranks: a rank that is ahead has begun to encode contributions of the next step, so what its codec
  * keeps cannot be taken back (the sentence names it); TUTTI_FUSION_CODEC is another codec than the fusion's; or ranks
  * bring fusions that different calls have made, as a rank may die when a move has ended on some of the others: then
  * what these own does not fit together. */

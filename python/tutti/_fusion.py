@@ -349,7 +349,8 @@ class Fusion(Held):
         It is collective over ``comm``: new ranks make a ``Fusion`` with the same tensors and options. A fusion that has
         failed moves as well; else all tensors must have been waited for. All go on behind the same step, which
         ``info().steps`` tells: push the gradients of the next one. Weights of which a rank that is gone had the masters
-        are given again by ``set_state(name, 0, weights)``, on all ranks (``man tuttiFusionMove``).
+        are given again by ``set_state(name, 0, weights)``, on all ranks (``man tuttiFusionMove``). With servers ranks
+        keep their own steps; with a quorum the first step of a rank that is behind, or new, gives the newest weights.
         """
         if not isinstance(comm, Comm):
             raise refusal(f"comm is of type {type(comm).__name__}: it must be a tutti.Comm")

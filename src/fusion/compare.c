@@ -20,7 +20,8 @@ struct said {
   char codec[TT_CODEC_TEXT_BYTES];
   char update[RULE_BYTES];
   int32_t has_come; /* beside the options, as is: */
-  uint64_t made;    /* rank 0's counts */
+  int32_t asked, wants_all; /* of the quorum; those of the first rank that has a fusion count, */
+  uint64_t made;            /* and of this rank 0's */
 };
 
 static void options_say(const struct config *config, struct said *said)
@@ -38,6 +39,8 @@ static void options_say(const struct config *config, struct said *said)
   tt_fusion_codec_text(&config->codec, said->codec);
   tt_fusion_rule_text(&config->rule, said->update);
   said->has_come = config->moving.has_come;
+  said->asked = config->serving.asked;
+  said->wants_all = config->serving.wants_all;
   said->made = tt_now_ns() ^ (uint64_t)getpid() << 40;
   memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
@@ -89,7 +92,12 @@ static tuttiResult_t options_compare(struct config *config)
   options_say(config, &said[config->rank]);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess) result = said_compare(said, config->nranks);
-  for (int r = 0; r < config->nranks; r++) config->moving.is_any |= said[r].has_come;
+  for (int r = config->nranks - 1; r >= 0 && result == tuttiSuccess; r--) {
+    config->moving.is_any |= said[r].has_come;
+    if (!said[r].has_come) continue;
+    config->serving.asked = said[r].asked;
+    config->serving.wants_all = said[r].wants_all;
+  }
   config->moving.made = said[0].made;
   tt_free(said);
   return result;

@@ -241,6 +241,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, const struct tt_fus
   fusion->shared.scale = (struct scale){1, 1, spec->config->rate};
   fusion->shared.planned.bound_us = -1;
   tuttiResult_t result = config_set(config, tt_comm_facts(comm), spec->tensors, spec->config);
+  if (spec->from) tt_fusion_serving_keep(&config->serving, &spec->from->config.serving);
   tt_fusion_shadows_place(fusion);
   if (result == tuttiSuccess) result = channel_first(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
@@ -341,8 +342,8 @@ tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion)
   return tuttiSuccess;
 }
 
-/* Ends the engine after the step under way, which is aborted if not all of its tensors were pushed. */
-static void engine_stop(struct tuttiFusion *fusion)
+/* A step of which not all tensors were pushed is aborted. */
+void tt_fusion_engine_stop(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;
   if (!fusion->has_thread) return;
@@ -358,12 +359,13 @@ static void engine_stop(struct tuttiFusion *fusion)
   pthread_cond_signal(&shared->wake);
   pthread_mutex_unlock(&shared->mutex);
   pthread_join(fusion->thread, NULL);
+  fusion->has_thread = 0;
 }
 
 tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion)
 {
   tuttiResult_t result = tuttiSuccess;
-  engine_stop(fusion);
+  tt_fusion_engine_stop(fusion);
   for (int c = fusion->config.nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
     tuttiResult_t destroyed = tt_comm_destroy(fusion->config.channel[c]);
     if (result == tuttiSuccess) result = destroyed;

@@ -85,7 +85,7 @@ int tt_exchange_partner(const struct tuttiFusion *fusion)
   const struct served *served = fusion->served;
   const struct tt_server *server = share_of(fusion)->server;
   if (served->kind != TT_SERVER_GOSSIP || !server) return -1;
-  return tt_server_neighbour(server, fusion->config.rank, fusion->engine.step - 1);
+  return tt_server_neighbour(server, fusion->config.rank, tt_served_step(fusion));
 }
 
 void tt_exchange_begin(struct tuttiFusion *fusion, int tensor)

@@ -37,7 +37,7 @@ struct tt_fusion_spec {
   const tuttiFusionTensor_t *tensors;
   int ntensors;
   const tuttiFusionConfig_t *config; /* complete and checked but for policy and buffer_bytes */
-  const struct tuttiFusion *from;    /* whose state it takes over; NULL: it is a new one */
+  struct tuttiFusion *from;          /* whose state it takes over; NULL: it is a new one. With servers it ends then */
 };
 
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, const struct tt_fusion_spec *spec);

@@ -19,8 +19,9 @@ static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner
   struct packet *packet = tt_contribution_make(fusion, tensor, owner);
   if (!packet) return tuttiSystemError;
   int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
-  uint64_t from = served->member.from[(size_t)tensor * (size_t)fusion->config.nranks + (size_t)owner];
-  packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
+  size_t part = (size_t)tensor * (size_t)fusion->config.nranks + (size_t)owner;
+  uint64_t from = served->member.from[part] - served->member.behind[part];
+  packet->head.step = is_synchronous ? served->member.version : tt_served_step(fusion);
   packet->head.version = is_synchronous ? served->member.version : from;
   tuttiResult_t result = tt_packet_post(fusion, packet, tt_shards_server(fusion, owner));
   tt_packet_drop(packet);
@@ -55,7 +56,7 @@ static void step_note(struct tuttiFusion *fusion)
   struct member *member = &fusion->served->member;
   int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
   pthread_mutex_lock(&fusion->shared.mutex);
-  if (served->kind == TT_SERVER_GOSSIP) member->cut.version = fusion->engine.step;
+  if (served->kind == TT_SERVER_GOSSIP) member->cut.version = tt_served_step(fusion) + 1;
   member->version = is_all ? member->version + 1 : member->cut.version;
   member->dropped += (uint64_t)member->is_dropped;
   fusion->coding.step = fusion->engine.step;
@@ -82,6 +83,7 @@ static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
   int partner = tt_exchange_partner(fusion), is_gossip = served->kind == TT_SERVER_GOSSIP;
   member->nsent++;
   member->parts_left[tensor] = 0;
+  if (config->tensors[tensor].has_codec) fusion->coding.past.kept = KEPT_NOTHING; /* planes are overwritten */
   tt_exchange_begin(fusion, tensor);
   for (int owner = 0; owner < config->nranks && !is_late && result == tuttiSuccess; owner++) {
     if (!tt_share_count(fusion, tensor, owner) || (is_gossip && owner != partner)) continue;
@@ -262,6 +264,7 @@ tuttiResult_t tt_member_take(struct tuttiFusion *fusion, struct packet *packet)
                      packet->from, head->tensor, fusion->config.tensors[head->tensor].name);
   else {
     member->from[part] = head->version;
+    member->behind[part] = 0;
     member->is_dropped |= head->is_refused;
     if (head->is_refused) tt_contribution_undo(fusion, head->tensor, head->share);
     if (head->version > member->cut.version) member->cut.version = head->version;
@@ -302,6 +305,7 @@ int tt_member_step(struct tuttiFusion *fusion)
   if (served->shards.by_decision) cut_give(fusion);
   if (member->nfinished < fusion->config.n) return 0;
   if (!served->shards.by_decision || !member->is_dropped) tt_contributions_keep(fusion);
+  fusion->coding.past.kept = KEPT_BEFORE;
   member->is_dropped = member->nsent = member->nfinished = 0;
   for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
   tt_fusion_step_end(fusion);

@@ -9,11 +9,14 @@
  *
  * Planes of contributions stay on their ranks. Planes of owners are zeros outside of what a rank owns: their sum is the
  * whole plane, of which each rank takes what it owns now. So all ranks have to bring the same fusion: a move that has
- * failed on some of them alone has left these with the one before, in which elements have other owners. */
+ * failed on some of them alone has left these with the one before, in which elements have other owners.
+ *
+ * A fusion with servers ends before its state is read, as by tuttiFusionDestroy: until all of its ranks have come here,
+ * or have left it, they serve each other. Its weights move in served_move.c. */
 #include <stdio.h>
 #include <string.h>
 
-#include "fusion/private.h"
+#include "fusion/served_private.h"
 #include "reduce/fpenv.h"
 
 /* A rank's message to the others. */
@@ -30,9 +33,26 @@ struct agreed {
   float planes_after, next_after, rate; /* those of the first rank that has moved */
 };
 
+/* 1: ranks are at their own steps. */
+static int has_own_steps(const struct tuttiFusion *fusion)
+{
+  return fusion->served && !(fusion->served->kind == TT_SERVER_SYNCHRONOUS && !fusion->served->shards.by_decision);
+}
+
 static uint64_t step_of(const struct tuttiFusion *fusion)
 {
   return fusion->coding.past.steps + fusion->coding.step;
+}
+
+/* 1: the last step has ended, and what codecs have left out in it is in the other copies still. */
+static int is_half_ended(const struct tuttiFusion *fusion)
+{
+  return fusion->served && fusion->served->member.nsent && fusion->served->member.nfinished == fusion->config.n;
+}
+
+static enum kept kept_of(const struct tuttiFusion *fusion)
+{
+  return is_half_ended(fusion) ? KEPT_SAME : fusion->coding.past.kept;
 }
 
 /* All ranks find the same. */
@@ -72,8 +92,9 @@ static tuttiResult_t agree(const struct tuttiFusion *fusion, const struct tuttiF
                      "that out, or create a fusion");
   result = tt_fusion_told(config, result);
   if (result == tuttiSuccess && from)
-    said[config->rank] = (struct said){.step = step_of(from), .made = from->config.moving.made, .has_come = 1,
-                                       .kept = (int32_t)from->coding.past.kept, .planes_after = from->coding.after,
+    said[config->rank] = (struct said){.step = has_own_steps(from) ? 0 : step_of(from),
+                                       .made = from->config.moving.made, .has_come = 1,
+                                       .kept = (int32_t)kept_of(from), .planes_after = from->coding.after,
                                        .next_after = from->shared.scale.after, .rate = from->shared.scale.rate};
   if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess) result = said_look(said, config->nranks, agreed);
@@ -187,28 +208,42 @@ static tuttiResult_t state_move(struct move *move, uint64_t most)
   result = tt_fusion_told(config, result);
   for (int i = 0; i < config->n && result == tuttiSuccess; i++)
     if (config->tensors[i].has_codec) result = code_move(move, i);
-  if (result == tuttiSuccess && fusion->coding.owned) result = masters_move(move, covered);
+  if (result == tuttiSuccess && fusion->coding.owned && !fusion->served) result = masters_move(move, covered);
   tt_free(move->whole);
   tt_free(covered);
   return result;
 }
 
-tuttiResult_t tt_fusion_take(struct tuttiFusion *fusion, const struct tuttiFusion *from)
+/* Scales and rates are a rank's own where its steps are. */
+static void scales_take(struct move *move, const struct agreed *agreed)
+{
+  const struct tuttiFusion *from = move->from;
+  struct tuttiFusion *fusion = move->fusion;
+  int is_own = from && has_own_steps(from);
+  move->factor = from && !is_own ? from->coding.after / agreed->planes_after : 1;
+  fusion->coding.after = is_own ? from->coding.after : agreed->planes_after;
+  fusion->shared.scale = (struct scale){from ? from->shared.scale.before : 1, agreed->next_after, agreed->rate};
+  if (is_own) fusion->shared.scale = from->shared.scale;
+}
+
+tuttiResult_t tt_fusion_take(struct tuttiFusion *fusion, struct tuttiFusion *from)
 {
   const struct config *config = &fusion->config;
   struct agreed agreed = {0, 1, 1, 0};
   uint64_t most = 1;
+  int is_counted = 0;
   for (int i = 0; i < config->n; i++)
     if (config->tensors[i].is_coded && config->tensors[i].count > most) most = config->tensors[i].count;
+  if (from && from->served) tt_fusion_engine_stop(from);
   tuttiResult_t result = agree(fusion, from, &agreed);
   if (result != tuttiSuccess) return result;
-  struct move move = {.fusion = fusion,
-                      .from = from,
-                      .is_back = from && step_of(from) > agreed.step && from->coding.past.kept == KEPT_BEFORE,
-                      .factor = from ? from->coding.after / agreed.planes_after : 1};
-  fusion->coding.after = agreed.planes_after;
+  struct move move = {.fusion = fusion, .from = from};
+  scales_take(&move, &agreed);
   fusion->coding.past = (struct past){.steps = agreed.step, .kept = KEPT_SAME};
-  fusion->shared.scale = (struct scale){from ? from->shared.scale.before : 1, agreed.next_after, agreed.rate};
+  if (fusion->served) result = tt_served_take(fusion, from, &is_counted);
+  if (result != tuttiSuccess) return result;
+  int is_half = from && is_half_ended(from), is_ahead = from && !has_own_steps(from) && step_of(from) > agreed.step;
+  move.is_back = (is_ahead && (is_half || from->coding.past.kept == KEPT_BEFORE)) != (is_half || is_counted);
   return state_move(&move, most);
 }
 
@@ -222,6 +257,14 @@ struct again {
   uint8_t *exempt;
   char codec[TT_CODEC_TEXT_BYTES], rule[RULE_BYTES];
 };
+
+/* All stays all; of fewer ranks than the call wanted all are needed. */
+static void serving_make(struct again *again, const struct serving *serving, int nranks)
+{
+  int fewer = serving->asked < nranks ? serving->asked : nranks;
+  again->config.quorum = serving->wants_all ? nranks : fewer;
+  again->config.staleness = serving->staleness;
+}
 
 static int again_make(struct again *again, const struct tuttiFusion *fusion)
 {
@@ -247,7 +290,8 @@ static int again_make(struct again *again, const struct tuttiFusion *fusion)
   again->config.codec = tt_fusion_codec_text(&fusion->coding.codec, again->codec);
   again->config.codec_least = config->codec_least;
   again->config.rows = again->rows;
-  again->config.update = tt_fusion_rule_text(&config->rule, again->rule);
+  int is_plain = config->rule.kind == EASGD && !config->rule.is_alpha_given;
+  again->config.update = is_plain ? "easgd" : tt_fusion_rule_text(&config->rule, again->rule);
   again->config.function = config->rule.function;
   again->config.context = config->rule.context;
   again->config.rate = fusion->shared.scale.rate;
@@ -256,23 +300,37 @@ static int again_make(struct again *again, const struct tuttiFusion *fusion)
   return 1;
 }
 
+/* The engine has ended for a move that failed then: the next call of the caller is told. */
+static void end_note(struct tuttiFusion *fusion, tuttiResult_t result)
+{
+  struct shared *shared = &fusion->shared;
+  if (!fusion->served || fusion->has_thread) return;
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->failed == tuttiSuccess) {
+    shared->failed = result;
+    snprintf(shared->sentence, sizeof shared->sentence, "%s", tt_last_sentence());
+  }
+  pthread_mutex_unlock(&shared->mutex);
+}
+
 tuttiResult_t tt_fusion_move(struct tuttiFusion **moved, struct tuttiComm *comm)
 {
   struct tuttiFusion *fusion = *moved, *made = NULL;
   struct again again = {.tensors = NULL};
-  if (fusion->served)
-    return tt_fail(tuttiInvalidUsage, "a fusion with servers (quorum, staleness, easgd, gossip) is not moved: create "
-                   "one over the other communicator, and give it the weights by tuttiFusionState");
   tuttiResult_t result = tt_fusion_rest(fusion);
   if (result != tuttiSuccess) return result;
   if (again_make(&again, fusion)) {
+    serving_make(&again, &fusion->config.serving, tt_comm_facts(comm)->nranks);
     struct tt_fusion_spec spec = {comm, again.tensors, fusion->config.n, &again.config, fusion};
     result = tt_fusion_create(&made, &spec);
   } else result = tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
   tt_free(again.tensors);
   tt_free(again.rows);
   tt_free(again.exempt);
-  if (result != tuttiSuccess) return result;
+  if (result != tuttiSuccess) {
+    end_note(fusion, result);
+    return result;
+  }
   tt_fusion_destroy(fusion); /* an error of it is known */
   *moved = made;
   return tuttiSuccess;

@@ -35,7 +35,7 @@ static tuttiResult_t tensor_offer(struct tuttiFusion *fusion, int tensor, int sh
   packet->head.tensor = tensor;
   packet->head.share = share;
   packet->head.version = member->from[part];
-  packet->head.step = fusion->engine.step - 1 + (uint64_t)is_answered;
+  packet->head.step = tt_served_step(fusion) + (uint64_t)is_answered;
   memcpy(payload, member->sets + part * words, words * sizeof *payload);
   tt_fusion_planes_lock(fusion, 1);
   tt_share_pack(fusion, tensor, share, (float *)(void *)(payload + words),

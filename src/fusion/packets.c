@@ -50,6 +50,14 @@ void tt_share_unpack(const struct tuttiFusion *fusion, int tensor, int rank, flo
   }
 }
 
+void tt_share_copy(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from)
+{
+  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, rank);
+  uint64_t n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(&fusion->config, &share, &first)) > 0; first += share.unit)
+    memcpy(to + first, from + first, n * sizeof *to);
+}
+
 /* ---- packets ---- */
 
 struct packet *tt_packet_make(enum packet_kind kind, size_t payload)

@@ -27,7 +27,8 @@ static int has_not_contributed(const struct tuttiFusion *fusion, int rank)
   if (served->left[rank] || !server) return 0;
   uint64_t steps = tt_server_steps(server, rank);
   if (served->kind == TT_SERVER_SYNCHRONOUS) return steps <= served->member.version;
-  return served->kind == TT_SERVER_SSP && steps + (uint64_t)fusion->config.serving.staleness < fusion->engine.step;
+  uint64_t staleness = (uint64_t)fusion->config.serving.staleness;
+  return served->kind == TT_SERVER_SSP && steps + staleness <= tt_served_step(fusion);
 }
 
 static int has_not_answered(const struct tuttiFusion *fusion, int rank)
@@ -69,7 +70,8 @@ static void step_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTE
     if (!ranks_write(fusion, has_not_answered, ranks)) snprintf(ranks, sizeof ranks, "other ranks");
   }
   snprintf(text, SENTENCE_BYTES, "for weights of step %llu (quorum %d, staleness %d): %s %s",
-           (unsigned long long)fusion->engine.step, config->serving.quorum, config->serving.staleness, what, ranks);
+           (unsigned long long)tt_served_step(fusion) + 1, config->serving.quorum, config->serving.staleness, what,
+           ranks);
 }
 
 static void end_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTES])

@@ -46,7 +46,8 @@ enum rule_kind { NO_UPDATE, SGD, MOMENTUM, LARS, EASGD, GOSSIP, FUNCTION };
 
 struct rule {
   enum rule_kind kind;
-  int planes, exchanges; /* planes 0: no update; exchanges 1: ranks push weights of their own (exchange.c) */
+  int planes, exchanges; /* planes 0: no update; exchanges 1: ranks push weights of their own (exchange.c), */
+  int is_alpha_given;    /* and alpha does not follow from their number */
   float momentum, decay, eta, alpha;
   int weights; /* type in which those of fp32 tensors travel */
   tuttiFusionUpdate_t function;
@@ -55,6 +56,7 @@ struct rule {
 
 struct serving {
   int is_on, quorum, staleness; /* is_on: there are servers (served.c) */
+  int asked, wants_all;         /* the quorum before any move; 1: of one step, and that was all ranks */
 };
 
 struct config {
@@ -246,8 +248,7 @@ struct message_progress {
   int has_room;     /* bytes of the ring at `at`; is_spare: instead its channel's spare room */
   int is_spare;
   size_t at;
-  int parts_in;     /* copied already */
-  int parts_before; /* those from here on were, since it has room */
+  int parts_in, parts_before; /* copied already; those from here on were, since it has room */
   struct tt_op *op;
   int channel, overflow;
   uint64_t begin_ns;
@@ -481,8 +482,7 @@ int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *
  * messages: they may wait for a rank that waits for one of these. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequence_begin *what);
 
-/* No message has spare room; frees it. */
-void tt_fusion_spares_forget(struct ring *ring);
+void tt_fusion_spares_forget(struct ring *ring); /* no message has spare room */
 void tt_fusion_spares_free(struct ring *ring);
 
 /* Says that a tensor is there. */

@@ -64,9 +64,16 @@ static tuttiResult_t others_check(const struct config *config)
 tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked)
 {
   int is_on = asked->quorum || asked->staleness || config->rule.exchanges;
-  config->serving = (struct serving){is_on, asked->quorum, asked->staleness};
+  int wants_all = asked->quorum == config->nranks && !asked->staleness;
+  config->serving = (struct serving){is_on, asked->quorum, asked->staleness, asked->quorum, wants_all};
   tuttiResult_t result = is_on ? numbers_check(config, asked->quorum, asked->staleness) : tuttiSuccess;
   return result == tuttiSuccess && is_on ? others_check(config) : result;
+}
+
+void tt_fusion_serving_keep(struct serving *serving, const struct serving *from)
+{
+  serving->asked = from->asked;
+  serving->wants_all = from->wants_all;
 }
 
 static enum tt_server_kind kind_of(const struct config *config)
@@ -115,6 +122,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   served->nwords = (config->nranks + 63) / 64;
   served->left = tt_alloc(ranks, sizeof *served->left);
   member->from = tt_alloc(n * ranks, sizeof *member->from);
+  member->behind = tt_alloc(n * ranks, sizeof *member->behind);
   member->owed = tt_alloc(ranks, sizeof *member->owed);
   member->is_owed = tt_alloc(n * ranks, sizeof *member->is_owed);
   member->parts_left = tt_alloc(n, sizeof *member->parts_left);
@@ -126,8 +134,8 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   if (result == tuttiSuccess) result = tt_deaths_make(fusion);
   if (result == tuttiSuccess) result = tt_served_wake_make(fusion);
   if (result != tuttiSuccess) return result;
-  if (!member->from || !member->owed || !member->is_owed || !member->parts_left || !member->places || !mailbox->room ||
-      !cuts_make(fusion))
+  if (!member->from || !member->behind || !member->owed || !member->is_owed || !member->parts_left ||
+      !member->places || !mailbox->room || !cuts_make(fusion))
     return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
   for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
   return tuttiSuccess;
@@ -145,6 +153,7 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   if (served->wake > 0) close(served->wake);
   tt_free(served->left);
   tt_free(served->member.from);
+  tt_free(served->member.behind);
   tt_free(served->member.owed);
   tt_free(served->member.is_owed);
   tt_free(served->member.sets);

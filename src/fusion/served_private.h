@@ -82,14 +82,14 @@ struct share {
   uint8_t *refused;         /* of each shard and rank: its last contribution was */
   struct packet **answers;  /* exchanges: of each shard and rank: the difference that it is to get; NULL: none yet */
   struct packet *held;      /* contributions that no action has named */
-  /* by decision: */
+  /* if updates are of one step: */
   float *before;            /* the planes of each shard before its last update, */
   uint64_t *places;         /* where they begin there, */
   uint8_t *goes_back;       /* 1: they are there */
 };
 
 struct shards {
-  int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
+  int by_decision;          /* 1: fewer than all ranks count, or once did, and the set is decided */
   int nservers, decider;    /* decider: the share whose server decides */
   uint64_t *told;           /* a set of ranks, while all servers are told a word */
   int32_t *number;          /* of each share: that of its server; -1: it has no elements */
@@ -117,7 +117,8 @@ struct deaths {
 
 struct member {
   uint64_t version;         /* synchronous: of the weights that the last step gave; else of the newest one */
-  uint64_t *from;           /* of each tensor and owner: the version of its weights */
+  uint64_t *from;           /* of each tensor and owner: the version of its weights, of those in cut.weights; */
+  uint64_t *behind;         /* the program's have so many updates less, until the first answer behind a move */
   int32_t *owed;            /* of each share: its answers that have not come; not by decision */
   uint8_t *is_owed;         /* of each tensor and share: likewise */
   uint64_t *sets;           /* with a failover, of each tensor and share: the set that came with its weights */
@@ -188,6 +189,15 @@ void tt_packets_free(struct mailbox *mailbox);
 uint64_t tt_share_count(const struct tuttiFusion *fusion, int tensor, int rank);
 void tt_share_pack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from);
 void tt_share_unpack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from);
+
+/* Copies them from one whole tensor to another. */
+void tt_share_copy(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from);
+
+/* The number of the engine's step of this rank, from 0 on, those before a move included. */
+static inline uint64_t tt_served_step(const struct tuttiFusion *fusion)
+{
+  return fusion->coding.past.steps + fusion->engine.step - 1;
+}
 
 static inline int tt_set_has(const uint64_t *set, int rank)
 {
@@ -280,6 +290,12 @@ tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int share, const struc
 
 /* Makes this rank serve a share: nothing is in its server yet. */
 tuttiResult_t tt_shards_add(struct tuttiFusion *fusion, int share);
+
+/* A move: copies a plane's elements of a share that this rank serves, as they were at this version, to a whole tensor.
+ * Contributions that wait for others. Begins with a version, and with so many steps of each rank behind it. */
+void tt_shards_give(const struct tuttiFusion *fusion, int share, int tensor, int plane, uint64_t version, float *to);
+uint64_t tt_shards_held(const struct tuttiFusion *fusion);
+tuttiResult_t tt_shards_restore(struct tuttiFusion *fusion, uint64_t version, const uint64_t *steps);
 
 /* A rank contributes no more. */
 tuttiResult_t tt_shards_died(struct tuttiFusion *fusion, int rank);
@@ -397,6 +413,9 @@ void tt_member_forget(struct tuttiFusion *fusion, int rank);
 /* Reads the options, and checks the others, which config has, for them. */
 tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked);
 
+/* A fusion that moves keeps what was asked for first. */
+void tt_fusion_serving_keep(struct serving *serving, const struct serving *from);
+
 /* Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion);
 void tt_fusion_served_free(struct tuttiFusion *fusion); /* after its channel */
@@ -412,6 +431,9 @@ int tt_fusion_serves(const struct tuttiFusion *fusion, int share);
 
 /* Excludes updates while planes are copied. */
 void tt_fusion_planes_lock(struct tuttiFusion *fusion, int locks);
+
+/* The state of `from` goes on; *is_counted: 1: a step that had not ended counts. As tt_fusion_take. */
+tuttiResult_t tt_served_take(struct tuttiFusion *fusion, const struct tuttiFusion *from, int *is_counted);
 
 /* Under the mutex. */
 void tt_fusion_served_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info);

@@ -45,6 +45,7 @@ static tuttiResult_t server_make(struct tuttiFusion *fusion, struct share *share
                                 .version = version,
                                 .holders = holders,
                                 .nservers = shards->nservers,
+                                .by_decision = shards->by_decision,
                                 .is_decider = shards->by_decision && shards->decider == share->rank,
                                 .nshards = share->nshards,
                                 .urgency = share->tensors};
@@ -89,7 +90,7 @@ static tuttiResult_t share_make(struct tuttiFusion *fusion, struct share *share)
     share->of_tensor[i] = has_elements ? share->nshards : -1;
     if (has_elements) share->tensors[share->nshards++] = i;
   }
-  if (served->shards.by_decision && !before_make(fusion, share))
+  if (served->kind == TT_SERVER_SYNCHRONOUS && !before_make(fusion, share))
     return tt_fail(tuttiSystemError, "out of memory for a copy of the weights of rank %d", share->rank);
   return tuttiSuccess;
 }
@@ -108,8 +109,7 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
     return tt_fail(tuttiSystemError, "out of memory for the shares of %zu ranks", ranks);
   shards->sum = tt_alloc(counts_take(fusion) + 1, sizeof *shards->sum);
   if (!shards->sum) return tt_fail(tuttiSystemError, "out of memory for sums of contributions");
-  shards->by_decision =
-      served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks && shards->nservers;
+  shards->by_decision = served->kind == TT_SERVER_SYNCHRONOUS && !config->serving.wants_all && shards->nservers;
   if (shards->number[config->rank] < 0) return tuttiSuccess;
   struct share *share = &shards->shares[config->rank];
   tuttiResult_t result = share_make(fusion, share);
@@ -448,10 +448,9 @@ static void cut_copy(struct tuttiFusion *fusion, struct share *share, int shard)
   size_t words = (size_t)fusion->served->nwords;
   const float *weights = member->cut.weights + member->places[tensor];
   uint64_t n;
-  for (uint64_t first = 0; (n = tt_fusion_share_next(config, &its, &first)) > 0; first += its.unit) {
-    memcpy(owned->planes[0] + first, weights + first, n * sizeof *weights);
+  tt_share_copy(fusion, tensor, share->rank, owned->planes[0], weights);
+  for (uint64_t first = 0; (n = tt_fusion_share_next(config, &its, &first)) > 0; first += its.unit)
     for (int p = 1; p < config->rule.planes; p++) memset(owned->planes[p] + first, 0, n * sizeof *weights);
-  }
   memcpy(share->sets + 2 * (size_t)shard * words, member->cut.set, words * sizeof *share->sets);
 }
 
@@ -486,4 +485,39 @@ tuttiResult_t tt_shards_begin(struct tuttiFusion *fusion, int its, const struct 
   pthread_mutex_unlock(&shards->planes);
   if (result == tuttiSuccess) result = server_make(fusion, share, order->version, order->holders);
   return result == tuttiSuccess ? version_send(fusion, share, order) : result;
+}
+
+/* ---- moves ---- */
+
+void tt_shards_give(const struct tuttiFusion *fusion, int its, int tensor, int plane, uint64_t version, float *to)
+{
+  const struct share *share = &fusion->served->shards.shares[its];
+  int k = share->of_tensor[tensor];
+  uint64_t skip = (uint64_t)plane * tt_share_count(fusion, tensor, its);
+  if (share->before && share->versions[k] != version)
+    tt_share_unpack(fusion, tensor, its, to, share->before + share->places[k] + skip);
+  else tt_share_copy(fusion, tensor, its, to, fusion->coding.owned[tensor].planes[plane]);
+}
+
+uint64_t tt_shards_held(const struct tuttiFusion *fusion)
+{
+  uint64_t n = 0;
+  for (int rank = 0; rank < fusion->config.nranks; rank++)
+    for (const struct packet *packet = fusion->served->shards.shares[rank].held; packet; packet = packet->next) n++;
+  return n;
+}
+
+tuttiResult_t tt_shards_restore(struct tuttiFusion *fusion, uint64_t version, const uint64_t *steps)
+{
+  const struct served *served = fusion->served;
+  struct share *share = &fusion->served->shards.shares[fusion->config.rank];
+  if (!share->server || served->kind == TT_SERVER_GOSSIP) return tuttiSuccess;
+  for (int k = 0; k < share->nshards; k++) share->versions[k] = version;
+  if (served->kind == TT_SERVER_SYNCHRONOUS) return server_make(fusion, share, version, NULL);
+  for (int k = 0; k < share->nshards; k++) {
+    tt_server_restore(share->server, k, version);
+    for (int rank = 0; rank < fusion->config.nranks; rank++)
+      tt_server_restore_rank(share->server, k, rank, steps[rank], 0);
+  }
+  return tuttiSuccess;
 }

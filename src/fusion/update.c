@@ -79,6 +79,7 @@ static tuttiResult_t rule_parse(struct rule *rule, const char *text, int nranks)
   if (result != tuttiSuccess) return result;
   rule->planes = rule->kind == FUNCTION ? (int)numbers[0] : rows[rule->kind].planes;
   if (rule->kind == SGD) rule->decay = (float)numbers[0];
+  rule->is_alpha_given = numbers[0] != 0;
   if (rule->kind == EASGD) rule->alpha = (float)(numbers[0] != 0 ? numbers[0] : ALPHA_OF_ALL / nranks);
   if (rule->kind == GOSSIP) rule->alpha = 0.5f;
   rule->exchanges = rule->kind == EASGD || rule->kind == GOSSIP;

@@ -146,7 +146,8 @@ tuttiResult_t tt_server_create(struct tt_server **out, const struct tt_server_sp
   server->spec = *spec;
   server->spec.urgency = urgency;
   server->nwords = (spec->nranks + WORD_BITS - 1) / WORD_BITS;
-  server->by_decision = spec->kind == TT_SERVER_SYNCHRONOUS && spec->quorum < spec->nranks;
+  server->by_decision =
+      spec->kind == TT_SERVER_SYNCHRONOUS && (spec->by_decision || spec->quorum < spec->nranks);
   server->step = server->decider.step = spec->version;
   result = memory_get(server);
   if (result == tuttiSuccess) *out = server;

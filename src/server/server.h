@@ -68,7 +68,9 @@ struct tt_server_spec {
   const uint64_t *holders; /* the decider: ranks that have this version, to the others it is on its way. NULL: all have.
                               Copied */
   int nservers;
-  int is_decider;        /* 1: this server decides; with a synchronous quorum < nranks exactly one server does */
+  int by_decision;       /* synchronous: 1: the set is decided, as ever with quorum < nranks, also if all are needed:
+                            ranks may begin behind the version, and skip steps */
+  int is_decider;        /* 1: this server decides; with a decision exactly one server does */
   uint64_t grace_ns;     /* so long the decider waits for more contributions than the quorum */
   int nshards;           /* of this server, > 0 */
   const int32_t *urgency; /* of each shard: 0 goes first. Copied */

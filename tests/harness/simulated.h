@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For simulations by seed: what is to happen, in order, on what links, and what must hold. The world of such a test is a
- * static struct `w` with `seed` and `now`. To be included behind cmocka.h. */
+/* For simulations by seed: what is to happen, in order, on what links, and what must hold. The world of such a test is
+ * a static struct `w` with `seed` and `now`. To be included behind cmocka.h. */
 #ifndef SIMULATED_H
 #define SIMULATED_H
 

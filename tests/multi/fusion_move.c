@@ -461,11 +461,16 @@ static int refused_body(const struct ranks *self)
   config = (tuttiFusionConfig_t)TUTTI_FUSION_CONFIG_INITIALIZER;
   config.update = "sgd";
   config.quorum = 2;
-  for (int served = 0; served < 2; served++, config.update = "gossip", config.quorum = 0) {
-    RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config) == tuttiSuccess);
-    RANKS_CHECK(tuttiFusionMove(&fusion, all) == tuttiInvalidUsage && says("a fusion with servers (quorum,"));
-    RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
-  }
+  tuttiFusion_t served; /* likewise with servers, which have not ended then */
+  float x[2049] = {0};
+  static const tuttiFusionTensor_t one = {"x", 2049, tuttiFloat32};
+  RANKS_CHECK(tuttiFusionCreate(&served, comm, &one, 1, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionState(served, 0, 0, x, 2049, 1) == tuttiSuccess);
+  config.update = "momentum";
+  result = self->rank ? tuttiFusionCreate(&none, all, &one, 1, &config) : tuttiFusionMove(&served, all);
+  RANKS_CHECK(result == tuttiInvalidUsage && says("update is momentum:0.899999976,0 on rank 1"));
+  RANKS_CHECK(tuttiFusionPush(served, 0, x, x, 2049, tuttiFloat32, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(served) == tuttiSuccess && tuttiFusionDestroy(served) == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(all) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   reference_free(r);
   return 0;

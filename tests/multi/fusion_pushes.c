@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes by a codec of which some do not count: each rank repeats its own by the public functions of codecs. What the
  * codec has left out is, after each step, that of the steps that counted, as if no other had been; and weights are the
- * sums of what was decoded of these. So it is after deaths.
+ * sums of what was decoded of these. So it is after deaths, and after a move to another communicator.
  * Labels: processes. */
 #include <signal.h>
 #include <unistd.h>
@@ -130,8 +130,10 @@ static int push_body(const struct ranks *self)
 {
   struct shared *shared = self->argument;
   struct job *job = calloc(1, sizeof *job);
-  tuttiComm_t comm;
+  tuttiComm_t comm, beside = NULL;
   int is_slow = self->rank == self->nranks - 1;
+  int has_lengths = strchr("at", shared->task.codec[0]) != NULL; /* adacomp, threshold: these begin anew */
+  int moves = !shared->task.dies && !has_lengths;
   job->task = &shared->task;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_begin(self, job, comm) == 0);
@@ -139,6 +141,11 @@ static int push_body(const struct ranks *self)
   while (is_slow && atomic_load(&shared->updates) < STEPS / 2) usleep(500);
   for (int n = 0; job->task->staleness ? n < STEPS : job->info.updates < STEPS; n++) {
     if (job->task->dies && self->rank == 1 && n == DEATH) raise(SIGKILL);
+    if (moves && (job->task->staleness ? n : (int)job->info.updates) >= STEPS - 4) {
+      RANKS_CHECK(tuttiCommSplit(comm, 0, self->rank, &beside, NULL) == tuttiSuccess);
+      RANKS_CHECK(tuttiFusionMove(&job->fusion, beside) == tuttiSuccess);
+      moves = 0;
+    }
     RANKS_CHECK(step_run(self, job) == 0);
     if (is_slow && n == 0) RANKS_CHECK(job->info.dropped == 1);
     if (is_slow) usleep(1500);
@@ -147,6 +154,7 @@ static int push_body(const struct ranks *self)
   if (!job->task->dies) RANKS_CHECK(masters_check(self, job, comm) == 0);
   RANKS_CHECK(tuttiFusionDestroy(job->fusion) == tuttiSuccess);
   job_free(job);
+  if (!shared->task.dies && !has_lengths) RANKS_CHECK(tuttiCommDestroy(beside) == tuttiSuccess);
   if (shared->task.dies) tuttiCommAbort(comm);
   else RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;

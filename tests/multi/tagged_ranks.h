@@ -15,6 +15,7 @@ enum { TAGGED = sizeof tagged / sizeof *tagged };
 /* The state of a rank of this process. */
 struct job {
   int quorum, staleness, steps;
+  int planes;     /* 2: the second one counts the updates of an element; 0: as 1 */
   uint64_t wrong; /* pieces of updates that were not as they have to be */
   struct gradients g;
   tuttiFusion_t fusion;
@@ -36,6 +37,7 @@ static inline tuttiResult_t add(void *context, const tuttiFusionShard_t *shard)
       job->wrong += is_its ? bits_of(g) != job->quorum : g != 0;
     }
     shard->planes[0][i] += g;
+    if (shard->planes[1]) shard->planes[1][i]++;
   }
   job->wrong += job->quorum && shard->staleness > job->staleness;
   return tuttiSuccess;
@@ -46,7 +48,7 @@ static const float zeros[5000];
 static inline int job_begin(const struct ranks *self, struct job *job, tuttiComm_t comm)
 {
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-  config.update = "function";
+  config.update = job->planes == 2 ? "function:2" : "function";
   config.function = add;
   config.context = job;
   config.quorum = job->quorum;

@@ -2,10 +2,12 @@
 /* Deaths of ranks that serve without a quorum, simulated by seed: ranks that contribute and serve shards (the real
  * servers), links that take drawn times and lose what a dead rank had sent, deaths at any time, of which ranks hear one
  * after the other. A shard's weights are the sets of steps of each rank that are in them, so the promises of failover.h
- * are read from the weights.
+ * are read from the weights. At some moment of each job, and at its end, some of the live ranks go on as another set:
+ * what move.h promises.
  * "--seed N": the first seed; "--seeds N": so many of each rule; "--only TEST".
  * Labels: serial, planner. */
 #include "server/failover.h"
+#include "server/move.h"
 #include "server/server.h"
 #include "slow.h"
 
@@ -360,14 +362,50 @@ static void end_check(void)
   }
 }
 
+/* A share goes on with all that ranks of the new set, `here`, were answered. */
+static void shard_move_check(uint64_t here, int s, int k)
+{
+  uint64_t largest = 0;
+  for (int r = 0; r < w.nranks; r++) {
+    const struct rank *rank = &w.ranks[r];
+    const struct tt_move_shard shard = {rank->shares[s].server != NULL, 0, 1, rank->shares[s].now[k].version,
+                                        rank->copies[s][k].version};
+    uint64_t claim = has(here, r) ? tt_move_claim(TT_MOVE_OTHERS, 0, r, &shard) : 0;
+    if (claim > largest) largest = claim;
+  }
+  const struct rank *giver = &w.ranks[tt_move_giver(largest)];
+  const struct weights *now = tt_move_is_served(largest) ? &giver->shares[s].now[k] : &giver->copies[s][k];
+  CHECK(tt_move_claimed(largest) == now->version, "share %d moves with another version", s);
+  for (int r = 0; r < w.nranks; r++) {
+    const struct weights *old = &w.ranks[r].copies[s][k];
+    if (!has(here, r)) continue;
+    CHECK(old->version <= now->version, "rank %d was answered with a newer version", r);
+    for (int q = 0; q < w.nranks && w.kind != TT_SERVER_EASGD; q++)
+      CHECK(!(old->in[q] & ~now->in[q]), "rank %d: an update is gone with the move", r);
+  }
+}
+
+static void move_check(uint64_t *chance)
+{
+  uint64_t here = next(chance) | next(chance);
+  for (int r = 0; r < w.nranks; r++)
+    if (w.ranks[r].is_dead) here &= ~((uint64_t)1 << r);
+  here &= ((uint64_t)1 << w.nranks) - 1;
+  for (int s = 0; s < w.nranks && here; s++)
+    for (int k = 0; k < w.nshards; k++) shard_move_check(here, s, k);
+}
+
 static int world_run(uint64_t seed, enum tt_server_kind kind)
 {
+  uint64_t chance = ~seed, moment = below(&chance, 2000);
   world_make(seed, kind);
   for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
+    if (w.now > moment) move_check(&chance), moment = UINT64_MAX;
     CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
+  move_check(&chance);
   for (int r = 0; r < w.nranks; r++) {
     struct rank *rank = &w.ranks[r];
     for (int s = 0; s < w.nranks; s++) tt_server_destroy(rank->shares[s].server);

@@ -461,7 +461,8 @@ static void world_make(uint64_t seed, enum tt_server_kind kind)
   if (kind == TT_SERVER_SYNCHRONOUS && below(&w.chance, 4) == 0) w.spec.quorum = w.spec.nranks;
   if (kind == TT_SERVER_ASGD || kind == TT_SERVER_SOFTSYNC || kind == TT_SERVER_SSP)
     w.spec.staleness = below(&w.chance, 5);
-  w.by_decision = kind == TT_SERVER_SYNCHRONOUS && w.spec.quorum < w.spec.nranks;
+  w.by_decision = kind == TT_SERVER_SYNCHRONOUS && (w.spec.quorum < w.spec.nranks || seed % 3 == 0);
+  w.spec.by_decision = w.by_decision && seed % 3 == 0;
   if (w.by_decision && below(&w.chance, 2)) w.spec.grace_ns = below(&w.chance, 100);
   servers_make();
   ranks_make();

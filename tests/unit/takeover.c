@@ -2,9 +2,11 @@
 /* Deaths of ranks that serve, simulated by seed: ranks that contribute and serve shards (the real servers), links that
  * take drawn times and lose what a dead rank had sent, deaths at any time, also while others are dealt with, that ranks
  * hear of one after the other. A shard's weights are the list of those that contributed to each of its steps, so what
- * takeover.h promises is read from the weights.
+ * takeover.h promises is read from the weights. At some moment of each job, and at its end, some of the live ranks, and
+ * new ones, go on as another set: what move.h promises.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
+#include "server/move.h"
 #include "server/server.h"
 #include "server/takeover.h"
 #include "slow.h"
@@ -454,6 +456,73 @@ static void end_check(void)
   }
 }
 
+/* ---- a move ---- */
+
+/* Of all ranks; one of two that are new or missing has not come. */
+static int moving_draw(uint64_t *chance, struct tt_move_rank ranks[RANKS])
+{
+  int n = 0;
+  for (int r = 0; r < w.nranks; r++) {
+    const struct rank *rank = &w.ranks[r];
+    int comes = !rank->is_dead && below(chance, 4) > 0;
+    ranks[r] = (struct tt_move_rank){comes, comes ? rank->step : 0, comes ? rank->cut.version : 0};
+    n += comes;
+  }
+  return n;
+}
+
+/* The weights with which a shard goes on; NULL: it is lost. */
+static const struct weights *weights_moved(enum tt_move_rule rule, const struct tt_move_rank ranks[RANKS],
+                                           uint64_t version, int s, int k)
+{
+  uint64_t largest = 0;
+  for (int r = 0; r < w.nranks; r++) {
+    const struct share *share = &w.ranks[r].shares[s];
+    struct tt_move_shard shard = {share->server != NULL, share->before[k].version != UINT64_MAX,
+                                  rule == TT_MOVE_BY_DECISION, share->now[k].version, w.ranks[r].cut.version};
+    uint64_t claim = ranks[r].has_come ? tt_move_claim(rule, version, r, &shard) : 0;
+    if (claim > largest) largest = claim;
+  }
+  int giver = tt_move_giver(largest);
+  if (giver < 0) return NULL;
+  const struct share *share = &w.ranks[giver].shares[s];
+  CHECK(tt_move_claimed(largest) == version, "share %d moves with another version", s);
+  if (!tt_move_is_served(largest)) return &w.ranks[giver].cut.weights[s][k];
+  return share->now[k].version == version ? &share->now[k] : &share->before[k];
+}
+
+static void move_check(enum tt_move_rule rule, uint64_t *chance)
+{
+  struct tt_move_rank ranks[RANKS];
+  if (!moving_draw(chance, ranks)) return;
+  uint64_t version = tt_move_version(rule, ranks, w.nranks), sets[STEPS];
+  int n = 0;
+  for (int s = 0; s < w.nranks; s++)
+    for (int k = 0; k < w.nshards; k++) {
+      const struct weights *weights = weights_moved(rule, ranks, version, s, k);
+      int serves = 0;
+      for (int r = 0; r < w.nranks; r++) serves |= ranks[r].has_come && w.ranks[r].shares[s].server;
+      CHECK(weights || (rule == TT_MOVE_ALL && !serves), "share %d is lost", s);
+      if (!weights) continue;
+      CHECK(weights->version == version, "share %d moves with version %llu", s, (unsigned long long)weights->version);
+      CHECK(!n++ || memcmp(weights->sets, sets, version * sizeof *sets) == 0, "share %d has other contributors", s);
+      memcpy(sets, weights->sets, sizeof sets);
+    }
+  for (int r = 0; r < w.nranks; r++) {
+    const struct cut *cut = &w.ranks[r].cut;
+    uint64_t common = cut->version < version ? cut->version : version;
+    if (!ranks[r].has_come || !n) continue;
+    CHECK(rule == TT_MOVE_ALL ? version <= w.ranks[r].step : cut->version <= version, "rank %d is elsewhere", r);
+    CHECK(memcmp(cut->weights[0][0].sets, sets, common * sizeof *sets) == 0, "a step has changed for rank %d", r);
+  }
+}
+
+static void moves_check(uint64_t *chance)
+{
+  move_check(TT_MOVE_BY_DECISION, chance);
+  if (w.quorum == w.nranks) move_check(TT_MOVE_ALL, chance);
+}
+
 static void world_free(void)
 {
   for (int r = 0; r < w.nranks; r++) {
@@ -466,12 +535,15 @@ static void world_free(void)
 
 static int world_run(uint64_t seed, int may_lose)
 {
+  uint64_t chance = ~seed, moment = below(&chance, 2000);
   world_make(seed, may_lose);
   for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) {
     happen(note);
+    if (w.now > moment) moves_check(&chance), moment = UINT64_MAX;
     CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
+  moves_check(&chance);
   int was_lost = w.nlost > 0;
   world_free();
   return was_lost;
