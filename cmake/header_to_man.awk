@@ -10,7 +10,8 @@
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
 # named after the first function that follows; the others link to it. Its first
 # sentence is the NAME line, and so must be short; its "Errors" paragraph is the ERRORS section; a paragraph that is
-# indented by four is a listing. What a comment that begins with "---- TITLE ----" says stands on all pages after it;
+# indented by four is a listing, and one by two a table: each line that is indented no further begins a row, with a term
+# (what is in double quotes, or stands before a gap) and what is said of it. What a comment that begins with "---- TITLE ----" says stands on all pages after it;
 # one that is only that begins a group: SEE ALSO names the pages of the group, and functions that the page speaks of.
 # The first comment of the header after the licence becomes the page of the header itself, which shows all types; a
 # struct stands on the pages of the functions that take it, too.
@@ -47,9 +48,24 @@ function print_head(file, title)
   print ".TH " title " 3 \"\" \"" version "\" \"Tutti programmer's manual\"\n.nh" > file
 }
 
-# One paragraph of a comment; an item of a list starts with "- ", a listing with four blanks.
+# A row of a table.
+function print_row(file, text,   cut)
+{
+  sub(/^ +/, "", text)
+  cut = match(text, /^"[^"]*"(, "[^"]*")*/) ? RLENGTH : match(text, /  /) ? RSTART - 1 : length(text)
+  print ".TP\n.B " quote_item(substr(text, 1, cut)) > file
+  text = substr(text, cut + 1)
+  sub(/^ +/, "", text)
+  print mark(text) > file
+}
+
+# One paragraph of a comment; an item of a list starts with "- ", a listing with four blanks, a row with two.
 function print_paragraph(file, text,   i, n, part)
 {
+  if (text ~ /^  [^ ]/) {
+    print_row(file, text)
+    return
+  }
   if (text ~ /^    /) {
     print ".PP\n.nf" > file
     n = split(text, part, "\n")
@@ -142,16 +158,18 @@ function title_of(text, page)
   return quote(text)
 }
 
-# Cuts a comment into paragraph[1 .. paragraphs]; list items stand alone, listings keep their lines.
-function cut_paragraphs(   i, line, fresh)
+# Cuts a comment into paragraph[1 .. paragraphs]; list items and rows stand alone, listings keep their lines.
+function cut_paragraphs(   i, line, fresh, is_table, is_row)
 {
   paragraphs = 0
   fresh = 1
   for (i = 1; i <= lines; i++) {
     line = comment[i]
+    is_row = !fresh && paragraph[paragraphs] ~ /^[^ -]/ && line ~ /^  [^ ].*[^ ]  +[^ ]/ # right below the text
     if (line == "") {
       fresh = 1
-    } else if (fresh || line ~ /^- /) {
+    } else if (fresh || line ~ /^- / || (is_table && line ~ /^  [^ ]/) || is_row) {
+      if (fresh || is_row) is_table = line ~ /^  [^ ]/
       paragraph[++paragraphs] = line
       fresh = 0
     } else if (paragraph[paragraphs] ~ /^    /) {

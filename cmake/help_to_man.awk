@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes troff of what a program prints under --help. Its "usage:" is the synopsis; a line with a gap of two blanks, or one
-# under a line that ends with a colon, is an item; one that stands further in goes on with the item, or is a listing; the
-# rest is text. Paragraphs that begin with "The exit status" or "Exit status" are the third part (any POSIX awk).
+# under a line that ends with a colon, is an item; one that stands
+# further in goes on with the item, or is a listing; the rest is text. Paragraphs that begin with "The exit status" or
+# "Exit status" are the third part (any POSIX awk).
 #
 #   awk -v part=synopsis|text|status -f troff.awk -f help_to_man.awk FILE
 
@@ -32,15 +33,18 @@ part == "synopsis" { next }
 /^  (    )?-/ || /^  [^ ].*[^ ]  / || (is_list && /^  [^ ]/) {
   text = $0
   sub(/^ +/, "", text)
-  name = match(text, /  +/) ? substr(text, 1, RSTART - 1) : text
-  text = name == text ? "" : substr(text, RSTART + RLENGTH)
+  # The name ends at a gap; if the column is too narrow for one, behind the option's argument.
+  if (match(text, /  +/)) name = substr(text, 1, RSTART - 1)
+  else name = match(text, /^(-[A-Za-z], )?--?[a-z-]+( [A-Z][^ ]*)? /) ? substr(text, 1, RLENGTH - 1) : text
+  text = substr(text, length(name) + 1)
+  sub(/^ +/, "", text)
   if (text == "" && is_list) { # a gap of one blank
     text = name
     sub(/ .*/, "", name)
     sub(/^[^ ]+ */, "", text)
   }
   begin("item")
-  print ".B " quote(name)
+  print ".B " quote_item(name)
   if (text != "") print mark(text)
   next
 }

@@ -10,6 +10,14 @@ function quote(text)
   return text
 }
 
+# The argument of a macro: double quotes would end it.
+function quote_item(text)
+{
+  text = quote(text)
+  gsub(/"/, "\\(dq", text)
+  return text
+}
+
 # Text in backquotes is bold.
 function mark(text)
 {

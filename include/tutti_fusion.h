@@ -192,7 +192,7 @@
  * these weights x instead of gradients, in every step or in every TAU-th one. A server has other weights y, and
  * answers at once with a difference, which y gains and x loses; the wait ends with that:
  *
- *   d = ALPHA (x - y);  y = y + d;  recvbuff: x - d
+ *     d = ALPHA (x - y);  y = y + d;  recvbuff: x - d
  *
  *   "easgd[:ALPHA]"  asynchronous elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015): y is the center, one for
  *                    all ranks, of which each element has an owner. ALPHA is 0.9 divided by the number of ranks, unless

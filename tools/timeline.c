@@ -15,7 +15,8 @@ static const char *const help =
     "  -o, --output TRACE    the merged trace (default: standard output)\n"
     "  -h, --help            this text\n\n"
     "`tutti run` merges the traces by itself. With another launcher, for example:\n"
-    "  TUTTI_TIMELINE=step.json mpirun -n 4 ./program; tutti timeline merge step.*.json > all.json\n";
+    "    TUTTI_TIMELINE=step.json mpirun -n 4 ./program\n"
+    "    tutti timeline merge step.*.json > all.json\n";
 
 int command_timeline(int argc, char **argv)
 {
