@@ -22,8 +22,8 @@ typedef struct {
   int *overflow;      /* host memory, or NULL: no report; becomes 1 if an element on any rank was or became infinite or
                          NaN, else 0, on all ranks alike, when the result is there: it must live until then, as
                          recvbuff. The same on all ranks: NULL or not */
-  const char *codec;  /* how contributions and results travel, see "Codecs" below; NULL: as they are, or as wire_type
-                         says. The same on all ranks */
+  const char *codec;  /* how contributions and results travel, see "Codecs" below; NULL or "none": as they are, or as
+                         wire_type says. The same on all ranks */
 } tuttiReduceOptions_t;
 
 #define TUTTI_REDUCE_OPTIONS_MAGIC 0x74756f70u

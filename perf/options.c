@@ -286,7 +286,7 @@ static int size_option(struct options *o, int letter)
   case 4: return radix_take(o);
   case 5: o->deterministic = 1; return 1;
   case 6: return wire_option(o);
-  case 7: o->codec = optarg; return 1;
+  case 7: o->codec = strcmp(optarg, "none") ? optarg : NULL; return 1;
   case 8: o->uneven = 1; return 1;
   case 9: return buffers_parse(optarg, &o->plain_buffers);
   default: return -1;

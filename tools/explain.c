@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "codec/codec.h"
 #include "explain/explain.h"
 
 static const char *const help =
@@ -40,7 +41,7 @@ static const char *const help =
     "      --wire TYPE       the type in which floats travel in a reduction (-d float): float, half or\n"
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
     "      --codec X         predict also an all-reduce of floats with this codec (int8, qsgd:4, 1bit, dgc:0.99 ...),\n"
-    "                        and the number of ranks from which on it is quicker without a codec\n"
+    "                        and the number of ranks from which on it is quicker without a codec (default: none)\n"
     "      --update TYPE     predict also a reduction to owners that update weights, with or without a codec; the\n"
     "                        weights travel as TYPE (float, half or bfloat16) in place of sums\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
@@ -161,7 +162,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   int option, taken = 0;
   optind = 1;
   while ((option = getopt_long(argc, argv, "d:n:h", options, NULL)) != -1) switch (option) {
-    case 'c': asked->request.codec = optarg; break;
+    case 'c': asked->request.codec = tt_codec_is_none(optarg) ? NULL : optarg; break;
     case 'u': asked->request.update = optarg; break;
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transports = optarg; break;

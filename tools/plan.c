@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "codec/codec.h"
 #include "plan/plan.h"
 
 #define ALPHA_MOST 1e12 /* us, as tt_plan_print has them */
@@ -56,7 +57,8 @@ static const char *const options_help =
     "      --channels N      at most N messages in flight, with --gap (default: 8)\n"
     "      --slice N         messages of every policy go in slices of N parameters (50000, 64K, ...) and by\n"
     "                        priority; with all only those of p3, fifo and auto\n"
-    "      --codec X         layers of 1024 parameters or more travel by this codec (int8, 1bit, ...); with --ranks\n"
+    "      --codec X         layers of 1024 parameters or more travel by this codec (int8, 1bit, ...; default:\n"
+    "                        none); with --ranks\n"
     "      --update TYPE     owners update weights, and send these as float or half\n"
     "      --json            print policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, a time that no plan can beat\n"
@@ -130,7 +132,7 @@ static int option_take(struct asked *asked, int option)
   case 'p': request->profile = optarg; break;
   case 't': request->transports = optarg; break;
   case 'i': request->interface = optarg; break;
-  case 'X': request->codec = optarg; break;
+  case 'X': request->codec = tt_codec_is_none(optarg) ? NULL : optarg; break;
   case 'u': request->update = optarg; break;
   case 'j': request->json = 1; break;
   case 'S': asked->svg = optarg; break;

@@ -265,8 +265,8 @@ class Comm(Held):
         as for the communicator. ``scale_before``: each contribution of this rank is multiplied by it; ``scale_after``:
         each result is; not 0, and for floats only. ``overflow``: an array of one int32 that becomes 1 if any element
         on any rank was or became infinite or NaN, else 0, alike on all ranks; it counts when the result is there.
-        ``codec``: float32 travels in fewer bits, e.g. "int8" or "qsgd:4"; for sums and averages.
-        ``man tuttiAllReduceWith`` has the bound of the error, and all codecs.
+        ``codec``: float32 travels in fewer bits, e.g. "int8" or "qsgd:4"; for sums and averages. None or "none": no
+        codec. ``man tuttiAllReduceWith`` has the bound of the error, and all codecs.
         """
         where, to, count, kind, keep = self._pair(x, out, dtype, True)
         options = _library.make(_library.ReduceOptions)

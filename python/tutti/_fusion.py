@@ -315,7 +315,7 @@ class Fusion(Held):
         return bool(flag.value)
 
     def codec(self, codec: Optional[str]) -> None:
-        """Sets another codec from the next step on, on all ranks alike, between steps; None: no codec."""
+        """Sets another codec from the next step on, on all ranks alike, between steps; None or "none": no codec."""
         check(self._call(C["tuttiFusionCodec"], words("codec", codec)))
 
     def rate(self, rate: float) -> None:

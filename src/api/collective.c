@@ -6,6 +6,7 @@
 #include "api/coded_private.h"
 #include "api/collective_private.h"
 #include "api/form_private.h"
+#include "codec/codec.h"
 #include "cuda/cuda.h"
 
 /* The arguments of a public function. */
@@ -165,7 +166,7 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   if (result != tuttiSuccess) return tt_group_refuse(result);
   if (!asked->ins) binding.in = NULL;
   if (!asked->outs) binding.out = NULL;
-  if (!asked->options || !asked->options->codec) return begin(comm, stream, &binding);
+  if (!asked->options || tt_codec_is_none(asked->options->codec)) return begin(comm, stream, &binding);
   result = tt_coded_begin(comm, stream, &binding, asked->options);
   return result == tuttiSuccess ? result : tt_group_refuse(result);
 }

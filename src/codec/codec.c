@@ -28,12 +28,17 @@ const char *tt_codec_name(const struct tt_codec_row *row)
 
 /* ---- texts ---- */
 
+int tt_codec_is_none(const char *text)
+{
+  return !text || strcmp(text, "none") == 0;
+}
+
 static tuttiResult_t unknown(const char *text)
 {
   char names[256] = "";
   for (int i = 0; rows[i]; i++)
     snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", rows[i]->example);
-  return tt_fail(tuttiInvalidArgument, "there is no codec \"%.40s\": give one such as %s", text, names);
+  return tt_fail(tuttiInvalidArgument, "there is no codec \"%.40s\": give one such as %s, or none", text, names);
 }
 
 static tuttiResult_t refuse(const struct tt_codec_row *row, const struct tt_codec_parameter *wanted, const char *got)

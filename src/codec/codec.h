@@ -66,6 +66,9 @@ struct tt_codec_piece {
   struct tt_codec_facts facts; /* if the row has prepare */
 };
 
+/* 1: the text names no codec, so tensors travel as they are: it is NULL or "none". */
+int tt_codec_is_none(const char *text);
+
 /* Reads NAME[:NUMBER[,NUMBER...]]. Errors: tuttiInvalidArgument: there is no such codec, or a parameter is missing, no
  * number or out of range (the sentence names the row, the parameter, its value and the range); *codec is unchanged. */
 tuttiResult_t tt_codec_parse(struct tt_codec *codec, const char *text);

@@ -37,7 +37,7 @@ static struct tt_codec codec_for(const struct tt_codec *codec, const struct tens
 tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text, struct tt_codec *codec)
 {
   struct tt_codec read = {.row = NULL};
-  tuttiResult_t result = strcmp(text, NONE) == 0 ? tuttiSuccess : tt_codec_parse(&read, text);
+  tuttiResult_t result = tt_codec_is_none(text) ? tuttiSuccess : tt_codec_parse(&read, text);
   if (result == tuttiSuccess && read.row && config->rule.exchanges)
     return tt_fail(tuttiInvalidArgument, "codec %s is for gradients, but with update \"%s\" ranks push weights: leave "
                    "it out", tt_codec_name(read.row), config->rule.kind == GOSSIP ? "gossip" : "easgd");
@@ -454,7 +454,7 @@ tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
   if (fusion->served)
     return tt_fail(tuttiInvalidUsage, "in a fusion with servers ranks are at different steps, so its codec stays: "
                    "leave the call out");
-  tuttiResult_t result = tt_fusion_codec_read(&fusion->config, text ? text : NONE, &codec);
+  tuttiResult_t result = tt_fusion_codec_read(&fusion->config, text, &codec);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
   result = codec_ask(&fusion->config, shared, &codec);

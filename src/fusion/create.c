@@ -156,7 +156,7 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   tensors_take(config, tensors, asked->rows);
   tuttiResult_t result = tt_fusion_rule_read(config, asked);
   if (result == tuttiSuccess) result = tt_fusion_serving_read(config, asked);
-  if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
+  if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec, &config->codec);
   return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
 }
 

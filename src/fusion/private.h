@@ -490,10 +490,8 @@ void tt_fusion_tensor_finish(struct tuttiFusion *fusion, int tensor);
 
 /* ---- coded.c: tensors that travel as codes ---- */
 
-/* Reads the codec's text, "none" or one of codec/codec.h, and checks it for the tensors, which config has. */
+/* Reads the codec's text (NULL or "none": there is none), and checks it for the tensors, which config has; as text. */
 tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text, struct tt_codec *codec);
-
-/* As text; "none". */
 const char *tt_fusion_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_BYTES]);
 
 /* Codes tensors with this codec from the next step on. Planes stay if the codec keeps its row, else they are zeros.

@@ -228,6 +228,41 @@ static void groups_carry_out_coded_calls(void **state)
   assert_int_equal(ranks_run_processes(3, group_body, NULL, 60), 0);
 }
 
+/* ---- none ---- */
+
+/* "none" is the plain call, whatever that is for, and matches it: rank 0 names none, the others give NULL. */
+static int none_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+  options.codec = self->rank ? NULL : "none";
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int k = 0; k < 3; k++) { /* called, in a group, on a stream */
+    tuttiStream_t stream = NULL;
+    int whole[2] = {self->rank, -self->rank}, last = self->nranks - 1;
+    float x[3] = {0.1f, 1, (float)self->rank}, exact[3] = {0.1f, 1, (float)self->rank};
+    if (k == 2) RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+    RANKS_CHECK(tuttiAllReduce(exact, exact, 3, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+    if (k == 1) RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    options.wire_type = TUTTI_CONFIG_UNDEF_INT;
+    RANKS_CHECK(tuttiAllReduceWith(whole, whole, 2, tuttiInt, tuttiMax, &options, comm, stream) == tuttiSuccess);
+    options.wire_type = tuttiFloat32;
+    RANKS_CHECK(tuttiAllReduceWith(x, x, 3, tuttiFloat, tuttiSum, &options, comm, stream) == tuttiSuccess);
+    if (k == 1) RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+    if (stream) RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiSuccess);
+    if (stream) RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
+    RANKS_CHECK(whole[0] == last && whole[1] == 0 && same_floats(x, exact, 3));
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void none_is_the_plain_call(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(3, none_body, NULL, 60), 0);
+}
+
 /* ---- refusals ---- */
 
 #define REFUSED(call, words) RANKS_CHECK((call) == tuttiInvalidArgument && says(words))
@@ -245,6 +280,8 @@ static int refusals_body(const struct ranks *self)
   RANKS_CHECK(tuttiRedOpCreatePreMulSum(&mul, &two, tuttiFloat, tuttiScalarHostImmediate, comm) == tuttiSuccess);
   with.codec = "zip";
   REFUSED(tuttiAllReduceWith(x, x, 4, tuttiFloat, tuttiSum, &with, comm, NULL), "there is no codec \"zip\"");
+  with.codec = "";
+  REFUSED(tuttiAllReduceWith(x, x, 4, tuttiFloat, tuttiSum, &with, comm, NULL), ", or none");
   with.codec = "qsgd:9";
   REFUSED(tuttiAllReduceWith(x, x, 4, tuttiFloat, tuttiSum, &with, comm, NULL), "codec qsgd: BITS is \"9\"");
   with.codec = "1bit";
@@ -369,6 +406,7 @@ int main(void)
       cmocka_unit_test(bits_are_those_of_the_plain_codec),
       cmocka_unit_test(groups_carry_out_coded_calls),
       cmocka_unit_test(messages_go_on_after_coded_calls),
+      cmocka_unit_test(none_is_the_plain_call),
       cmocka_unit_test(what_a_codec_is_not_for_is_refused),
       cmocka_unit_test(differing_codecs_are_named_on_all_ranks),
       cmocka_unit_test(a_death_in_mid_reduction_ends_it_on_all_ranks),
