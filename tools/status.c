@@ -15,8 +15,8 @@ static const char help_text[] =
     "and what the main thread of its process does. Then one sentence says whether calls go on or, if they hang,\n"
     "which rank they wait for. It reads memory that the processes share, so it works while they hang or are stopped,\n"
     "and does not disturb them. It sees processes of this user on this host. About ranks on other hosts it shows what\n"
-    "ranks of this host have heard: run it there for the rest. Internal communicators, those of fusions and of\n"
-    "layers above the library, come last.\n\n"
+    "ranks of this host have heard: run it there for the rest. Communicators whose calls wait for a rank, or that\n"
+    "have failed, come first; internal ones, those of fusions and of layers above the library, last.\n\n"
     "  PID      only the communicators of this process\n"
     "  --all    the communicators of all users; only root can do this\n"
     "  --json   prints a JSON array with an object for each communicator\n"
@@ -101,15 +101,16 @@ static void none_say(const struct request *request, const struct looks *looks)
   fprintf(stderr, "\n");
 }
 
+/* First those that hang or have failed, then the others; of both those of the program before the internal ones. */
 static int looks_print(const struct request *request, const struct looks *looks)
 {
   char verdict[TT_JUDGED_BYTES];
   int is_bad = 0, n = looks->pages.n, printed = 0;
   if (request->json) printf("[");
-  for (int k = 0; k < 2 * n; k++) { /* those of the program, then the internal ones */
-    int i = k % n;
-    if (looks->now[i].is_second != (k >= n)) continue;
-    is_bad |= tt_status_judge(&looks->before[i], &looks->now[i], verdict);
+  for (int k = 0; k < 4 * n; k++) {
+    int i = k % n, bad = tt_status_judge(&looks->before[i], &looks->now[i], verdict);
+    if (looks->now[i].is_second != k / n % 2 || bad != (k < 2 * n)) continue;
+    is_bad |= bad;
     if (printed++) printf(request->json ? ",\n" : "\n");
     if (request->json) tt_status_json(stdout, &looks->now[i], verdict);
     else tt_status_print(stdout, &looks->now[i], verdict);

@@ -39,6 +39,7 @@ struct tt_process {
   void *meetings;                 /* comm: of ranks of one communicator on one GPU; guarded by `mutex` */
   void *metrics;                  /* comm: counts for Prometheus (TUTTI_METRICS), kept to the end; NULL: none */
   void *launch;                   /* bootstrap: answer of the launcher */
+  void *watches;                  /* watch: those of this process; guarded by the service lock */
   void *roots;                    /* bootstrap: the open roots; guarded by the service lock */
   uint64_t ids[TT_IDS_KEPT];      /* bootstrap: ids that ranks of this process have used; the oldest is overwritten */
   uint32_t ids_used;              /* bootstrap: number of ids used so far; guarded, like ids, by `mutex` */

@@ -121,6 +121,9 @@ tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm);
 /* 1: the communicator has failed, on this rank or another one. */
 int tt_comm_has_failed(const struct tuttiComm *comm);
 
+/* Shows `tutti status` what this rank has not pushed yet (watch/watch.h). One thread. */
+void tt_comm_show_lacks(struct tuttiComm *comm, const struct tt_lacks *lacks);
+
 /* Writes the lost ranks to ranks[most]; returns the number of all lost ranks. */
 int tt_comm_lost(const struct tuttiComm *comm, int *ranks, int most);
 

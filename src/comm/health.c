@@ -26,6 +26,11 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
   return tt_fail_quiet(failure->code, failure->sentence);
 }
 
+void tt_comm_show_lacks(struct tuttiComm *comm, const struct tt_lacks *lacks)
+{
+  tt_watch_show_lacks(comm->parts.watch, lacks);
+}
+
 tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm)
 {
   return atomic_load(&comm->life.revoked) && !comm->parts.views ? tuttiSuccess : tt_comm_standing(comm);

@@ -391,8 +391,9 @@ int tt_fusion_users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
   return goes_on && *result == tuttiSuccess;
 }
 
-/* Sleeps until something is pushed that lets a message begin, or enough to be copied, but not for long. */
-static void sleep_for_users(struct shared *shared, const struct engine *engine)
+/* Sleeps until something is pushed that lets a message begin, or enough to be copied, but not for long. 1: nothing has
+ * been pushed. */
+static int sleep_for_users(struct shared *shared, const struct engine *engine)
 {
   pthread_mutex_lock(&shared->mutex);
   if (engine->seen.pushes == shared->pushes && !shared->is_stopping && !shared->nstreams) {
@@ -400,7 +401,30 @@ static void sleep_for_users(struct shared *shared, const struct engine *engine)
     tt_fusion_idle(shared, &shared->wake, IDLE_NS);
     shared->sleep.is_asleep = 0;
   }
+  int is_idle = engine->seen.pushes == shared->pushes;
   pthread_mutex_unlock(&shared->mutex);
+  return is_idle;
+}
+
+/* Shows what this rank has not pushed of the engine's step: others may wait for that. It is looked at when the engine
+ * has slept for IDLE_NS, and shown if it is new. */
+static void lacks_show(struct tuttiFusion *fusion)
+{
+  struct engine *engine = &fusion->engine;
+  const struct config *config = &fusion->config;
+  struct tt_lacks lacks = {.magic = TT_LACKS_MAGIC, .all = (uint32_t)config->n};
+  for (int i = config->n - 1; i >= 0; i--) {
+    if (atomic_load_explicit(&fusion->shared.gradients[i].ready, memory_order_relaxed) >= engine->step) continue;
+    lacks.tensor = (uint32_t)i;
+    lacks.missing++;
+  }
+  if (lacks.missing) {
+    lacks.step = engine->step;
+    snprintf(lacks.name, sizeof lacks.name, "%.63s", config->tensors[lacks.tensor].name);
+  }
+  if (memcmp(&lacks, &engine->lacks, sizeof lacks) == 0) return;
+  engine->lacks = lacks;
+  for (int c = 0; c < config->nchannels; c++) tt_comm_show_lacks(config->channel[c], &lacks);
 }
 
 static tuttiResult_t channels_health(const struct config *config)
@@ -430,7 +454,7 @@ static tuttiResult_t pause(struct tuttiFusion *fusion, int *look)
     if (*look && fusion->config.frames) tt_comm_round_look(fusion->config.frames, engine->waiter.since_ns);
     return result;
   }
-  if (result == tuttiSuccess) sleep_for_users(&fusion->shared, engine);
+  if (result == tuttiSuccess && sleep_for_users(&fusion->shared, engine)) lacks_show(fusion);
   tt_waiter_pause(&engine->waiter, 1);
   *look = 1; /* at the frames of all ranks: some may wait in a round for this one */
   return result;

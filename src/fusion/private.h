@@ -321,6 +321,7 @@ struct engine {
   struct copying copying;
   uint64_t looks, looked; /* counts what may let something be copied in; when there was nothing */
   uint64_t copied;       /* bytes, in this step */
+  struct tt_lacks lacks; /* as it is shown */
   struct seen seen;
   struct tt_waiter waiter;
 };

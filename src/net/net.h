@@ -106,6 +106,9 @@ void tt_service_release(void);
 void tt_service_lock(void);
 void tt_service_unlock(void);
 
+/* Takes the lock if that is possible within so many milliseconds. 0: it is not, or there is no service. */
+int tt_service_try_lock(int ms);
+
 /* Add watches watcher->fd for `events` (level-triggered), change replaces the events, remove stops. After
  * remove returns, no callback of the watcher runs or will run; remove it before the fd is closed. Removing a
  * watcher that was not added does nothing. Any thread may call these; they do not allocate. A callback may

@@ -77,6 +77,18 @@ void tt_service_lock(void)
   depth++;
 }
 
+int tt_service_try_lock(int ms)
+{
+  struct service *service = forked() ? NULL : tt_process.service;
+  if (!service) return 0;
+  while (pthread_mutex_trylock(&service->lock) != 0) {
+    if (ms-- <= 0) return 0;
+    tt_sleep_ns(1000000);
+  }
+  depth++;
+  return 1;
+}
+
 void tt_service_unlock(void)
 {
   struct service *service = forked() ? NULL : tt_process.service;

@@ -421,8 +421,8 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
   if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
   if (theirs && theirs->op) tt_shown_text(watch, theirs, seen, sizeof seen);
   else
-    snprintf(seen, sizeof seen, "%s #%llu", op == mine->op ? "another call as operation" : "operation",
-             (unsigned long long)tt_shown_op(watch, op));
+    snprintf(seen, sizeof seen, "operation #%llu%s", (unsigned long long)tt_shown_op(watch, op),
+             op == mine->op ? ", which is another function there, or has other arguments" : "");
   char own[TT_RANK_TEXT_BYTES];
   snprintf(text, sizeof text, "calls differ between ranks: %s called %s, but %s sent a message of %s",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_shown_text(watch, mine, what, sizeof what),

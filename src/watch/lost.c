@@ -154,8 +154,10 @@ static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_sta
   char name[TT_RANK_TEXT_BYTES], when[48], text[TT_SENTENCE_BYTES];
   uint64_t lost = tt_page_lost(&watch->page, rank);
   tt_watch_rank_text(watch, rank, name, sizeof name);
+  int exits = lost && tt_lost_how(lost) == TT_LOST_DEAD && tt_exits(watch, rank);
   if (lost)
-    snprintf(text, sizeof text, "%s %s at %s, in the start-up of the %.100s or before", name, hows[tt_lost_how(lost)],
+    snprintf(text, sizeof text, "%s %s at %s, in the start-up of the %.100s or before", name,
+             exits ? "exited without tuttiCommDestroy" : hows[tt_lost_how(lost)],
              tt_time_text(tt_lost_ms(lost), when, sizeof when), startup->label);
   else
     snprintf(text, sizeof text, "%s left the %.100s (%s) in the start-up of the %.100s or before", name, watch->label,

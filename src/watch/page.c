@@ -8,7 +8,7 @@
 #include "base/call.h"
 #include "base/time.h"
 
-#define PAGE_MAGIC 0x3364726f62747474u /* "tttbord3" */
+#define PAGE_MAGIC 0x3464726f62747474u /* "tttbord4" */
 #define PAGE_RANKS 1048576
 
 /* n structs, as whole cache lines. */

@@ -96,6 +96,7 @@ struct tt_rank_slot {
   _Atomic uint64_t finished;
   _Atomic uint64_t waits; /* the message it waits for, see tt_waits_make; 0: none */
   _Atomic uint64_t moves; /* how often bytes of longer calls have moved */
+  _Atomic uint64_t exits; /* 1: its process has called exit, or returned from main, with this communicator */
   struct tt_total totals[TT_COLLECTIVES];
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_failure_slot failure_slot;

@@ -51,6 +51,7 @@ struct tt_wait {
 /* More than 25 fields: the watched ranks, this host's status page and the failure belong together. */
 struct tt_watch {
   struct tt_timer timer; /* first member */
+  struct tt_watch *next; /* of this process */
   int nranks, rank;
   int nlocal, leader;    /* ranks of this host; the lowest of them */
   int slot_index;        /* ours on the status page */
@@ -194,6 +195,8 @@ const char *tt_shown_text(const struct tt_watch *watch, const struct tt_call *ca
 /* Number of the call this rank is inside, 0 if none. */
 uint64_t tt_current_op(const struct tt_watch *watch);
 
+/* 1: the process of this rank, of this host, has ended by itself, or is about to: others may know that it is dead. */
+int tt_exits(const struct tt_watch *watch, int rank);
 void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);

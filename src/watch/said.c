@@ -52,6 +52,14 @@ void tt_watch_say(struct tt_watch *watch, const uint64_t *words, int n)
   tt_service_unlock();
 }
 
+void tt_watch_show_lacks(struct tt_watch *watch, const struct tt_lacks *lacks)
+{
+  uint64_t words[TT_LACKS_WORDS];
+  if (!watch->own) return;
+  memcpy(words, lacks, sizeof words);
+  tt_said_set(&watch->own->said, ++watch->nsaid, words, TT_LACKS_WORDS);
+}
+
 int tt_watch_said(const struct tt_watch *watch, int rank, uint64_t *words, int n)
 {
   const struct tt_peer *peer = &watch->peers[rank];

@@ -75,11 +75,19 @@ static void names_fill(const struct tt_watch *watch, int rank, struct names *nam
   tt_when_text(watch, rank, names->when, sizeof names->when);
 }
 
+int tt_exits(const struct tt_watch *watch, int rank)
+{
+  const struct tt_peer *peer = &watch->peers[rank];
+  return peer->local && peer->slot && atomic_load_explicit(&peer->slot->exits, memory_order_acquire) != 0;
+}
+
 void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
 {
   struct names names;
   names_fill(watch, rank, &names);
-  snprintf(text, TT_SENTENCE_BYTES, "%s died %s", names.rank, names.when);
+  if (tt_exits(watch, rank))
+    snprintf(text, TT_SENTENCE_BYTES, "%s exited without tuttiCommDestroy %s", names.rank, names.when);
+  else snprintf(text, TT_SENTENCE_BYTES, "%s died %s", names.rank, names.when);
 }
 
 void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
@@ -143,6 +151,18 @@ void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *
            tt_shown_text(watch, call, what, sizeof what));
 }
 
+/* The remedy where one argument differs, or the function; "": the texts of the calls have to do. */
+static const char *difference(const struct tt_call *a, const struct tt_call *b)
+{
+  if (a->collective != b->collective || strcmp(tt_call_name(a), tt_call_name(b)) != 0)
+    return ": make the same calls in the same order on all ranks";
+  if (a->collective == TT_PAIRS || (a->form & TT_FORM_CODED)) return "";
+  if (a->root != b->root) return ": give all ranks the same root";
+  if (a->count != b->count) return ": give all ranks the same count";
+  if (a->type != b->type) return ": give all ranks the same type";
+  return a->redop != b->redop ? ": give all ranks the same operation" : "";
+}
+
 void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, int peer,
                     const struct tt_call *theirs, char text[TT_SENTENCE_BYTES])
 {
@@ -153,6 +173,6 @@ void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, in
   tt_shown_text(watch, theirs, call[1], sizeof call[1]);
   const char *hidden = strcmp(call[0], call[1]) == 0 ? " with another algorithm" : "";
   int first = watch->rank < peer ? 0 : 1; /* both sides write the same sentence */
-  snprintf(text, TT_SENTENCE_BYTES, "calls differ between ranks: %s called %s, but %s called %s%s",
-           rank[first], call[first], rank[1 - first], call[1 - first], hidden);
+  snprintf(text, TT_SENTENCE_BYTES, "calls differ between ranks: %s called %s, but %s called %s%s%s",
+           rank[first], call[first], rank[1 - first], call[1 - first], hidden, difference(mine, theirs));
 }

@@ -8,6 +8,7 @@
 
 #include "watch/private.h"
 
+#define EXIT_WAIT_MS 100 /* a process that exits does not wait longer for the lock */
 #define PAGE_EPOCH (1ull << 63) /* keeps the page's credentials apart from the transports' at the same listeners */
 
 /* ---- set-up ---- */
@@ -244,6 +245,8 @@ static tuttiResult_t start(struct tt_watch *watch, const struct tt_watch_spec *s
   if (result != tuttiSuccess) return result;
   watch->held = 1;
   tt_service_lock();
+  watch->next = tt_process.watches;
+  tt_process.watches = watch;
   result = tt_share_create(watch);
   if (result == tuttiSuccess) result = tt_control_create(watch);
   if (result == tuttiSuccess) tt_timer_add(&watch->timer);
@@ -264,6 +267,23 @@ tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spe
   return result;
 }
 
+static void list_leave(struct tt_watch *watch)
+{
+  struct tt_watch *before = tt_process.watches;
+  if (before == watch) tt_process.watches = watch->next;
+  while (before && before->next != watch) before = before->next;
+  if (before) before->next = watch->next;
+}
+
+/* A process that ends by exit(), or by the end of main, shows it, so that others do not say that it died. */
+__attribute__((destructor)) static void exit_show(void)
+{
+  if (!tt_service_try_lock(EXIT_WAIT_MS)) return;
+  for (struct tt_watch *watch = tt_process.watches; watch; watch = watch->next)
+    if (watch->own) atomic_store_explicit(&watch->own->exits, 1, memory_order_release);
+  tt_service_unlock();
+}
+
 void tt_watch_destroy(struct tt_watch *watch)
 {
   /* In a forked child the status page is not mapped, and the connections are the parent's. */
@@ -272,6 +292,7 @@ void tt_watch_destroy(struct tt_watch *watch)
     tt_watch_leave(watch, 1); /* without effect after an earlier farewell */
     tt_service_lock();
     tt_timer_remove(&watch->timer);
+    list_leave(watch);
     tt_control_destroy(watch);
     tt_share_destroy(watch);
     tt_service_unlock();

@@ -215,6 +215,18 @@ int tt_watch_sees(const struct tt_watch *watch, int rank);
 void tt_watch_say(struct tt_watch *watch, const uint64_t *words, int n);
 int tt_watch_said(const struct tt_watch *watch, int rank, uint64_t *words, int n);
 
+/* The tensors that this rank has not pushed in a step of a fusion: the others may wait for these. They are for `tutti
+ * status`, and take the place of the words above on the page. One thread. */
+#define TT_LACKS_MAGIC 0x736b63616c6b7374u
+struct tt_lacks {
+  uint64_t magic, step;            /* step 0: nothing is missing */
+  uint32_t tensor, missing, all;   /* the first tensor that is not pushed; how many are not; how many there are */
+  uint32_t zero;
+  char name[64];                   /* of that tensor */
+};
+#define TT_LACKS_WORDS ((int)(sizeof(struct tt_lacks) / sizeof(uint64_t)))
+void tt_watch_show_lacks(struct tt_watch *watch, const struct tt_lacks *lacks);
+
 /* The caller goes on without these ranks: checks at once whether those of this host are dead. 1: at least one is. */
 int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n);
 

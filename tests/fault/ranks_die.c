@@ -20,12 +20,14 @@
 
 #define VICTIM 1
 #define RANKS 4
+#define STATUS 3 /* exit status of a victim that ends by itself */
 
 struct trial {
   size_t count;   /* elements of each all-reduce; 0: the victim dies in start-up */
   size_t touched; /* bytes that the victim holds */
   int forks, idle;
   int opens;      /* the victim dies while others open their links to it, which it does not */
+  int exits;      /* 1: the victim ends by exit(), 2: by _exit(), both with STATUS; 0: it is killed */
   /* shared with the processes */
   _Atomic int in; /* ranks that the death may find wherever they are */
   _Atomic long killed_ms;
@@ -50,6 +52,8 @@ static int blames(const struct ranks *self, const struct trial *trial, tuttiResu
   long took = meeting_now_ms() - atomic_load(&((struct trial *)(uintptr_t)trial)->killed_ms);
   RANKS_CHECK(result == tuttiRemoteError);
   RANKS_CHECK(strstr(sentence, rank) && strstr(sentence, pid));
+  RANKS_CHECK((strstr(sentence, " exited without tuttiCommDestroy ") != NULL) == (trial->exits == 1));
+  RANKS_CHECK(!trial->exits || (strstr(sentence, " died ") != NULL) == (trial->exits == 2));
   printf("rank %d knew after %ld ms: %s\n", self->rank, took, sentence);
   fflush(stdout);
   return 0;
@@ -88,6 +92,12 @@ static int body(const struct ranks *self)
   for (int k = 0; k < 5 && !trial->opens; k++)
     RANKS_CHECK(tuttiAllReduce(data, data, trial->count, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
   atomic_fetch_add(&trial->in, 1); /* nobody waits in the last of these calls any more */
+  if (trial->exits && self->rank == VICTIM) {
+    meeting_await(&trial->in, RANKS);
+    atomic_store(&trial->killed_ms, meeting_now_ms());
+    if (trial->exits == 2) _exit(STATUS);
+    exit(STATUS);
+  }
   if ((trial->idle || trial->opens) && self->rank == VICTIM) pause();
   if (trial->idle) {
     while (!atomic_load(&trial->killed_ms)) usleep(1000);
@@ -110,9 +120,10 @@ static void run(const struct trial *kind)
   assert_int_equal(ranks_start(RANKS, body, trial, pids), 0);
   meeting_await(&trial->in, kind->count ? RANKS : 1);
   usleep(kind->opens ? 200000 : 20000);
-  atomic_store(&trial->killed_ms, meeting_now_ms());
-  kill(pids[VICTIM], SIGKILL);
-  for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 30), r == VICTIM ? 128 + SIGKILL : 0);
+  if (!kind->exits) atomic_store(&trial->killed_ms, meeting_now_ms());
+  if (!kind->exits) kill(pids[VICTIM], SIGKILL);
+  int ended = kind->exits ? STATUS : 128 + SIGKILL;
+  for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 30), r == VICTIM ? ended : 0);
 }
 
 static void on_all(const struct trial *kind)
@@ -134,6 +145,14 @@ static void a_death_while_idle_is_known_to_all(void **state)
 {
   (void)state;
   on_all(&(struct trial){.count = 4, .idle = 1});
+}
+
+static void an_exit_without_destroy_is_told_as_one(void **state)
+{
+  (void)state;
+  on_all(&(struct trial){.count = 4, .exits = 1});
+  on_all(&(struct trial){.count = 100000, .exits = 1});
+  on_all(&(struct trial){.count = 4, .exits = 2});
 }
 
 static void a_death_while_links_open_is_known_to_all(void **state)
@@ -174,6 +193,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_in_start_up_is_known_to_all),
       cmocka_unit_test(a_death_while_idle_is_known_to_all),
+      cmocka_unit_test(an_exit_without_destroy_is_told_as_one),
       cmocka_unit_test(a_death_while_links_open_is_known_to_all),
       cmocka_unit_test(a_death_in_a_short_collective_is_known_to_all),
       cmocka_unit_test(a_death_in_a_long_collective_is_known_to_all),

@@ -20,12 +20,13 @@
 #include <cmocka.h>
 
 #include "status/status.h"
+#include "tutti_fusion.h"
 
 #define NRANKS 3
 #define LIMIT_S 60
 
 /* What the last rank does while the others are in their second all-reduce. */
-enum late { SLEEPS, SPINS, REDUCES, IS_ON_ANOTHER_HOST, OWES_A_MESSAGE, NOTHING };
+enum late { SLEEPS, SPINS, REDUCES, IS_ON_ANOTHER_HOST, OWES_A_MESSAGE, OWES_A_TENSOR, NOTHING };
 
 struct job {
   enum late late;
@@ -82,6 +83,31 @@ static int body(const struct ranks *self)
   return 0;
 }
 
+/* The last rank pushes one of two tensors in the second step, and waits. */
+static int fusion_body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  static float x[2][100];
+  const tuttiFusionTensor_t tensors[2] = {{"w0", 100, tuttiFloat}, {"w1", 100, tuttiFloat}};
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  close(job->pipe[1]);
+  RANKS_CHECK(tuttiCommInitRank(&comm, NRANKS, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, 2, NULL) == tuttiSuccess);
+  for (int step = 1; step <= 2; step++) {
+    int is_late = step == 2 && self->rank == NRANKS - 1;
+    for (int i = 1; i >= 0; i--) {
+      if (!i && is_late) held_up(job);
+      if (!i && !is_late && step == 2) atomic_fetch_add(&job->reached, 1);
+      RANKS_CHECK(tuttiFusionPush(fusion, i, x[i], x[i], 100, tuttiFloat, NULL) == tuttiSuccess);
+    }
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
 /* ---- in the parent ---- */
 
 static int pids[NRANKS];
@@ -92,7 +118,7 @@ static struct job *job_start(enum late late)
   assert_non_null(job);
   job->late = late;
   assert_int_equal(pipe2(job->pipe, O_CLOEXEC), 0);
-  assert_int_equal(ranks_start(NRANKS, body, job, pids), 0);
+  assert_int_equal(ranks_start(NRANKS, late == OWES_A_TENSOR ? fusion_body : body, job, pids), 0);
   while (atomic_load(&job->reached) < NRANKS) usleep(1000);
   return job;
 }
@@ -265,6 +291,38 @@ static void a_rank_that_owes_a_message_is_named(void **state)
   job_end(job);
 }
 
+/* 1 if a communicator of the process has a verdict with these words. */
+static int some_page_says(int rank, const char *words)
+{
+  char verdict[TT_JUDGED_BYTES];
+  struct tt_pages pages;
+  int found = 0;
+  assert_int_equal(tt_pages_find(&pages, pids[rank]), tuttiSuccess);
+  for (int i = 0; i < pages.n; i++) {
+    struct tt_comm_status before, now;
+    assert_int_equal(tt_status_take(&before, &pages.pages[i].page), tuttiSuccess);
+    usleep(20000);
+    assert_int_equal(tt_status_take(&now, &pages.pages[i].page), tuttiSuccess);
+    found |= tt_status_judge(&before, &now, verdict) && strstr(verdict, words);
+    tt_status_destroy(&before);
+    tt_status_destroy(&now);
+  }
+  tt_pages_close(&pages);
+  return found;
+}
+
+static void a_tensor_that_is_not_pushed_is_named_with_its_rank(void **state)
+{
+  (void)state;
+  char wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
+  struct job *job = job_start(OWES_A_TENSOR);
+  snprintf(wanted, sizeof wanted, "%s has not pushed tensor 0 (w0) of step 2, so it has not entered AllReduce #",
+           name_of(NRANKS - 1, name));
+  for (int rank = 0; rank < NRANKS; rank++)
+    while (!some_page_says(rank, wanted)) usleep(1000);
+  job_end(job);
+}
+
 static void ranks_outside_of_calls_hang_nowhere_and_leave_nothing(void **state)
 {
   (void)state;
@@ -280,7 +338,19 @@ static void ranks_outside_of_calls_hang_nowhere_and_leave_nothing(void **state)
   job_end(job);
 }
 
-int main(void)
+/* For tests/tools/status: a job that hangs so until standard input ends; prints the process of its rank 0. */
+static int hang(void)
+{
+  char byte;
+  struct job *job = job_start(OWES_A_TENSOR);
+  printf("%d\n", pids[0]);
+  fflush(stdout);
+  while (read(STDIN_FILENO, &byte, 1) > 0) continue;
+  job_end(job);
+  return 0;
+}
+
+int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rank_that_sleeps_elsewhere_is_named),
@@ -288,7 +358,9 @@ int main(void)
       cmocka_unit_test(a_rank_in_another_call_is_named_and_all_dump_their_calls),
       cmocka_unit_test(a_rank_of_another_host_is_named),
       cmocka_unit_test(a_rank_that_owes_a_message_is_named),
+      cmocka_unit_test(a_tensor_that_is_not_pushed_is_named_with_its_rank),
       cmocka_unit_test(ranks_outside_of_calls_hang_nowhere_and_leave_nothing),
   };
+  if (argc == 2 && strcmp(argv[1], "--hang") == 0) return hang();
   return cmocka_run_group_tests_name("multi.status", tests, NULL, NULL);
 }

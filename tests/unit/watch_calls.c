@@ -119,7 +119,8 @@ static void a_mismatch_names_both_ranks_and_both_calls_in_the_same_words(void **
 {
   (void)state;
   const char *wanted = "calls differ between ranks: rank 0 (pid 100 on node-a) called AllReduce #3 (count 10, float, "
-                       "sum), but rank 3 (pid 103 on node-a) called AllReduce #3 (count 11, float, sum)";
+                       "sum), but rank 3 (pid 103 on node-a) called AllReduce #3 (count 11, float, sum): give all "
+                       "ranks the same count";
   world_make();
   struct tt_call mine = enter(0, 3, 10);
   enter(3, 3, 11);

@@ -38,6 +38,17 @@ static uint64_t age_of(const struct tt_rank_slot *slot, uint64_t ticks, uint64_t
   return ns && ns < now ? now - ns : 0;
 }
 
+static void lacks_take(struct tt_rank_status *rank, const struct tt_rank_slot *slot)
+{
+  uint64_t words[TT_LACKS_WORDS];
+  struct tt_lacks lacks;
+  if (!tt_said_get(&slot->said, words, TT_LACKS_WORDS)) return;
+  memcpy(&lacks, words, sizeof lacks);
+  if (lacks.magic != TT_LACKS_MAGIC || !lacks.missing || lacks.missing > lacks.all) return;
+  rank->lacks = lacks;
+  text_take(rank->lacks.name, lacks.name, sizeof lacks.name);
+}
+
 static void here_take(struct tt_rank_status *rank, const struct tt_rank_slot *slot, uint64_t now)
 {
   struct tt_call_times times;
@@ -65,6 +76,7 @@ static void rank_take(struct tt_rank_status *rank, const struct view *view, int 
   rank->lost = tt_page_lost(page, number);
   if (slot) {
     here_take(rank, slot, view->now_ns);
+    if (page->head->is_second == 1) lacks_take(rank, slot);
     if (name->pid_namespace && name->pid_namespace == tt_pid_namespace())
       tt_main_thread_read(&rank->thread, name->pid, name->start);
   } else if (atomic_load_explicit(&page->news[number].heard_ns, memory_order_acquire)) {

@@ -45,8 +45,9 @@ void tt_status_print(FILE *out, const struct tt_comm_status *status, const char 
   for (int c = 0; c < TT_COLLECTIVES; c++) {
     const struct tt_call_count *total = &status->totals[c];
     if (!total->calls) continue;
-    fprintf(out, "  rank %d ended %llu %s of %s in %s\n", (int)status->host, (unsigned long long)total->calls,
-            tt_kinds[c].called, tt_bytes_text(total->bytes, bytes), tt_age_text(total->ns, age));
+    fprintf(out, "  rank %d has ended %llu %s of %s: %s in all, in %s\n", (int)status->host,
+            (unsigned long long)total->calls, total->calls == 1 ? "call" : "calls", tt_kinds[c].called,
+            tt_bytes_text(total->bytes, bytes), tt_age_text(total->ns, age));
   }
   fprintf(out, "%s\n", verdict);
 }
@@ -82,6 +83,12 @@ static void rank_write(FILE *out, const struct tt_rank_status *rank)
           (unsigned long long)rank->finished, rank->is_inside ? "true" : "false");
   if (rank->call.collective) member_write(out, "call", tt_call_text(&rank->call, call, sizeof call));
   if (rank->age_ns) fprintf(out, ",\"since_seconds\":%.6f", (double)rank->age_ns / 1e9);
+  if (rank->lacks.step) {
+    fprintf(out, ",\"not_pushed\":{\"step\":%llu,\"tensor\":%u,\"tensors\":%u",
+            (unsigned long long)rank->lacks.step, rank->lacks.tensor, rank->lacks.missing);
+    member_write(out, "name", rank->lacks.name);
+    putc('}', out);
+  }
   if (rank->waits_for >= 0) fprintf(out, ",\"waits_for\":%d", (int)rank->waits_for);
   putc('}', out);
 }

@@ -42,6 +42,7 @@ struct tt_rank_status {
   int32_t waits_for;          /* the rank that has to do its part of a message first; -1: none */
   int sends;                  /* that message goes to this rank */
   uint64_t moves, beat;       /* change when bytes move; when its process runs */
+  struct tt_lacks lacks;      /* of a fusion: what it has not pushed; step 0: nothing, or not known */
   uint64_t gone, lost;        /* words of the page, see tt_gone_make and tt_lost_make */
 };
 

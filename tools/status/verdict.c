@@ -186,6 +186,30 @@ static int is_late(const struct tt_rank_status *rank, const void *context)
   return takes_part(rank) && !rank->is_inside && rank->entered + 1 == *missed;
 }
 
+static int lack_alike(const struct tt_lacks *a, const struct tt_lacks *b)
+{
+  return a->step && a->step == b->step && a->tensor == b->tensor && a->missing == b->missing;
+}
+
+/* Says " has not pushed tensor 1 (w) of step 3, so it": of a fusion whose late ranks, of which `first` is one, lack the
+ * same. */
+static void lacks_say(struct sentence *sentence, const struct tt_comm_status *now, const struct tt_rank_status *first,
+                     const uint64_t *missed, int all)
+{
+  const struct tt_lacks *lacks = &first->lacks;
+  const char *have = all == 1 ? "has" : "have";
+  for (int r = 0; r < now->nranks; r++)
+    if (is_late(&now->ranks[r], missed) && !lack_alike(&now->ranks[r].lacks, lacks)) return;
+  if (lacks->missing == lacks->all && lacks->all > 1)
+    say(sentence, " %s pushed none of the %u tensors of step %llu", have, lacks->all, (unsigned long long)lacks->step);
+  else {
+    say(sentence, " %s not pushed tensor %u (%s)", have, lacks->tensor, lacks->name);
+    if (lacks->missing > 1) say(sentence, " and %u more", lacks->missing - 1);
+    say(sentence, " of step %llu", (unsigned long long)lacks->step);
+  }
+  say(sentence, all == 1 ? ", so it" : ", so they");
+}
+
 static int late_say(struct sentence *sentence, const struct tt_comm_status *now)
 {
   char call[TT_CALL_TEXT_BYTES], age[TT_AGE_BYTES], state[192];
@@ -196,6 +220,7 @@ static int late_say(struct sentence *sentence, const struct tt_comm_status *now)
   const struct tt_rank_status *first = ranks_say(sentence, now, is_late, &missed);
   struct tt_call next = first->next;
   next.op = missed;
+  lacks_say(sentence, now, first, &missed, all);
   say(sentence, " %s not entered %s", all == 1 ? "has" : "have", call_name(&next, call));
   if (first->next_ns) say(sentence, " for %s", tt_age_text(first->next_ns, age));
   if (all > 1) say(sentence, "; of rank %d:", (int)first->rank);
