@@ -16,7 +16,7 @@ enum quiet { ENQUEUES, WAITS, LOST }; /* of is_quiet. LOST: the GPU will not tel
 
 int tt_fetch_looks(const struct tt_binding *binding)
 {
-  return binding->call.count &&
+  return binding->call.count && !binding->is_host &&
          (tt_cuda_has(binding->in) || tt_cuda_has(binding->out) || tt_cuda_has(binding->scalar_at));
 }
 

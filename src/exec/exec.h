@@ -148,6 +148,7 @@ struct tt_binding {
   void *out;           /* likewise */
   uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
   const void *scalar_at; /* for comm: the address from which it reads scalar before the start; NULL: scalar is set */
+  int is_host;         /* for comm: 1: all of it is memory of the host, so no driver of GPUs is asked */
   float before;        /* factor of this rank's contributions to a sum, avg or TT_PREMUL_SUM of floats; else 1 */
   int *overflow;       /* if call.form & TT_FORM_REPORT: set to 0 or 1 when the run succeeds */
   const struct tt_shares *shares; /* of all-gather and reduce-scatter between several ranks, if they are unequal: IN or

@@ -278,7 +278,7 @@ tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *d
                             int redop)
 {
   size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)config->rank : 0;
-  struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1};
+  struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1, .is_host = 1};
   int root = tt_kinds[collective].has_root ? 0 : -1;
   binding.call = (struct tt_call){.count = count,
                                   .collective = (uint8_t)collective,
