@@ -174,7 +174,8 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   const struct shards *shards = &fusion->served->shards;
   size_t payload = bytes - sizeof *head;
   int has_share = head->share >= 0 && head->share < fusion->config.nranks && shards->number[head->share] >= 0;
-  if (head->kind == LEAVES || head->kind == LIVES) return payload == 0;
+  if (head->kind == LEAVES) return payload == 0 && head->version < UINT64_MAX; /* counted from 1 */
+  if (head->kind == LIVES) return payload == 0;
   if (head->kind == HELD) return payload == 0 && shards->by_decision && has_share;
   if (head->kind == SEEN || head->kind == SHOW) return payload == 0 && shards->by_decision;
   if (head->kind == DECIDED || head->kind == REPORT || head->kind == ORDER)
@@ -182,9 +183,10 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
   if (head->kind == OFFER && !fusion->served->deaths.failover) return 0;
   if (!tt_share_count(fusion, head->tensor, head->share)) return 0;
-  if (head->kind == OFFER) return payload == tt_offer_bytes(fusion, head->tensor, head->share);
-  return payload == (head->kind == CONTRIBUTION ? tt_contribution_bytes(fusion, head)
-                                                : tt_weights_bytes(fusion, head->tensor, head->share));
+  uint64_t right = head->kind == OFFER          ? tt_offer_bytes(fusion, head->tensor, head->share)
+                   : head->kind == CONTRIBUTION ? tt_contribution_bytes(fusion, head)
+                                                : tt_weights_bytes(fusion, head->tensor, head->share);
+  return right && payload == right;
 }
 
 /* 1: the rank has died, or ended after all others had left. */
