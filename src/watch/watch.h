@@ -184,7 +184,8 @@ int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
  * others take for lost fails by itself, and tells nobody. Any thread. */
 void tt_watch_spare(struct tt_watch *watch);
 
-/* Whether a rank has said farewell; what it had sent before that may still be on its way. Any thread; no lock. */
+/* Whether a rank has said farewell; what it had sent before that may still be on its way. A failure that a rank of this
+ * host has recorded is heard of before farewells. Any thread; no lock. */
 enum tt_left {
   TT_LEFT_NOT,
   TT_LEFT_DONE,    /* in good order */

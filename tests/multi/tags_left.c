@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages with tags and ranks that leave in good order, on every transport: what they have sent is received; then the
- * messages end that only they could send or receive, and no others; the communicator goes on.
+ * messages end that only they could send or receive, and no others; the communicator goes on. A failure comes first.
  * Labels: processes. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "comm/private.h"
+#include "net/net.h"
 #include "ranks.h"
 #include "tutti_message.h"
 
@@ -200,6 +201,38 @@ static void ranks_that_send_in_a_circle_can_all_leave(void **state)
   on_all(3, circle_body);
 }
 
+/* ---- a failure behind which a rank leaves ---- */
+
+static int failure_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  char x;
+  if (comm_get(self, &comm)) return 1;
+  _Atomic int *step = self->argument;
+  if (self->rank == 0) {
+    left_await(self, 1);
+    tt_watch_fail(comm->parts.watch, tuttiInvalidUsage, 0, 0, "rank 0 has no pencil");
+    tuttiCommDestroy(comm);
+    atomic_store(step, 2);
+    return 0;
+  }
+  tt_service_lock(); /* this process hears of nothing meanwhile */
+  atomic_store(step, 1);
+  left_await(self, 2);
+  enum tt_left left = tt_watch_left(comm->parts.watch, 0);
+  tt_service_unlock();
+  RANKS_CHECK(left == TT_LEFT_NOT);
+  RANKS_CHECK(tuttiRecvTag(&x, 1, tuttiUint8, 0, 3, comm, NULL) == tuttiInvalidUsage && says("rank 0 has no pencil"));
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void a_failure_is_heard_of_before_the_farewell_behind_it(void **state)
+{
+  (void)state;
+  on_all(2, failure_body);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -208,6 +241,7 @@ int main(void)
       cmocka_unit_test(a_link_to_a_rank_that_left_is_not_opened),
       cmocka_unit_test(a_sender_may_be_later_than_a_start_up),
       cmocka_unit_test(ranks_that_send_in_a_circle_can_all_leave),
+      cmocka_unit_test(a_failure_is_heard_of_before_the_farewell_behind_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
