@@ -36,6 +36,22 @@ const char *ranks_transports(int n)
   return n ? NULL : transports_given;
 }
 
+static int is_whole(void)
+{
+  const char *whole = getenv("TEST_WHOLE");
+  return whole && *whole == '1';
+}
+
+int ranks_first(int first, int transport)
+{
+  return is_whole() ? first : first + transport % 2;
+}
+
+int ranks_step(void)
+{
+  return is_whole() ? 1 : 2;
+}
+
 int ranks_patience(void)
 {
   const char *patience = getenv("TEST_PATIENCE");

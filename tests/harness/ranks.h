@@ -24,6 +24,11 @@ const char *ranks_transports(int n);
  * is that has to be ended at a limit. */
 int ranks_patience(void); /* 1 where nothing says so: for limits that a test itself sets */
 
+/* Where a test goes through numbers of ranks on each transport: from `first` on, or the next one on transport 1, and so
+ * on, in steps of 2, so that each number is tried on one of two; in steps of 1 with TEST_WHOLE=1. */
+int ranks_first(int first, int transport);
+int ranks_step(void);
+
 /* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
  * (three times as many where IS_SLOW) all are killed, which counts as failed. The calling process must not have used
  * Tutti before. */

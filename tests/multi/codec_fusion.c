@@ -249,7 +249,7 @@ static void bits_are_those_of_the_plain_codec(void **state)
 {
   (void)state;
   for (int t = 0; ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 5; nranks += 1 + t + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 5; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, bits_body, NULL), 0);
 }
 

@@ -117,8 +117,8 @@ static void what_all_have_pushed_is_there_before_the_rest_is_pushed(void **state
   static const char *const policies[] = {"wfbp", "p3:500"};
   (void)state;
   for (int t = 0; ranks_transports(t); t++)
-    for (int nranks = 2; nranks <= 5; nranks += 1 + IS_SLOW) {
-      struct task task = {policies[(t + nranks) % 2], layers, MOST, -1, 0};
+    for (int nranks = ranks_first(2, t); nranks <= 5; nranks += ranks_step()) {
+      struct task task = {policies[nranks / 2 % 2], layers, MOST, -1, 0};
       assert_int_equal(run_fusion(ranks_transports(t), nranks, late_body, &task), 0);
     }
 }

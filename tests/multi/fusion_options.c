@@ -152,7 +152,7 @@ static int exact_body(const struct ranks *self)
     tuttiFusion_t fusion;
     struct gradients g;
     tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-    if (policy_is_left_out(k, self->nranks / 2)) continue;
+    if (policy_is_left_out(k, self->nranks)) continue;
     config.policy = fusion_policies[k];
     config.op = k % 2 ? tuttiAvg : tuttiSum;
     config.wire_type = wires[k % 3];
@@ -235,7 +235,7 @@ static void an_overflow_is_told_of_its_step_to_all_ranks(void **state)
 {
   (void)state;
   for (int t = 0; ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 4; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 4; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, overflow_body, NULL), 0);
 }
 

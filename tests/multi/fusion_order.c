@@ -91,7 +91,7 @@ static int orders_body(const struct ranks *self)
   static const char *const policies[] = {"auto", "p3:500", "threshold:4K", "horovod:8K"};
   tuttiComm_t comm;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  for (int p = self->nranks % 2; p < 4; p += 2)
+  for (int p = self->nranks / 2 % 2; p < 4; p += 2)
     if (orders(self, comm, policies[p])) return 1;
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
@@ -101,7 +101,7 @@ static void ranks_may_push_in_different_orders(void **state)
 {
   (void)state;
   for (int t = 0; !IS_TSAN && ranks_transports(t); t++)
-    for (int nranks = 2 + t; nranks <= 5; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(2, t); nranks <= 5; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, orders_body, NULL), 0);
 }
 
@@ -138,7 +138,7 @@ static void a_tensor_may_be_pushed_again_before_the_others_were_waited_for(void 
 {
   (void)state;
   for (int t = 0; !IS_TSAN && ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 4; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 4; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, overlap_body, NULL), 0);
 }
 
@@ -233,7 +233,7 @@ static void several_threads_may_push_and_wait(void **state)
 {
   (void)state;
   for (int t = 0; !IS_TSAN && ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 3; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 3; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, crew_body, NULL), 0);
 }
 
@@ -283,7 +283,7 @@ static void a_gradient_may_be_made_by_a_stream(void **state)
 {
   (void)state;
   for (int t = 0; !IS_TSAN && ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 4; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 4; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, streams_body, NULL), 0);
 }
 

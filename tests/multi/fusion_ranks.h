@@ -240,10 +240,10 @@ static inline int is_second_transport(void)
   return ranks_transports(1) && strcmp(getenv("TUTTI_TRANSPORTS"), ranks_transports(1)) == 0;
 }
 
-/* Each number of ranks takes half of the policies on one transport, and the others on the other one. */
+/* Each number of ranks takes half of the policies, and the next one of the same transport the others. */
 static inline int policy_is_left_out(int policy, int nranks)
 {
-  return ranks_transports(1) && (policy + nranks + is_second_transport()) % 2;
+  return ranks_step() > 1 && (policy + (nranks + is_second_transport()) / 2) % 2;
 }
 
 static inline int run_fusion(const char *transport, int nranks, ranks_body body, void *argument)

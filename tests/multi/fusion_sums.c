@@ -73,7 +73,7 @@ static void every_policy_gives_every_rank_the_sums(void **state)
 {
   (void)state;
   for (int t = 0; ranks_transports(t); t++)
-    for (int nranks = 1; nranks <= 5; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 5; nranks += ranks_step())
       assert_int_equal(run_fusion(ranks_transports(t), nranks, every_policy_body, NULL), 0);
 }
 
@@ -183,7 +183,7 @@ static void ranks_may_be_threads(void **state)
   (void)state;
   for (int t = 0; ranks_transports(t); t++) {
     setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
-    for (int nranks = 1; nranks <= 4; nranks += 1 + IS_SLOW)
+    for (int nranks = ranks_first(1, t); nranks <= 4; nranks += ranks_step())
       assert_int_equal(ranks_run_threads(nranks, every_policy_body, NULL, 120), 0);
   }
 }

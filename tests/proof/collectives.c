@@ -389,13 +389,13 @@ static void prove_sample(const struct tt_algo *algo, int32_t nranks, int32_t dra
 static void prove_row(const struct tt_algo *algo, const struct extent *extent, struct tally *tally)
 {
   static const int32_t many[] = {600, 1000, 1023, 1024};
-  int32_t most = extent->everything ? MEDIUM : IS_SLOW ? 20 : 26;
+  int32_t most = extent->everything ? MEDIUM : 20;
   for (int32_t nranks = 1; nranks <= MEDIUM; nranks++) {
     if (extent->nranks && extent->nranks != nranks) continue;
     if (extent->everything)
       prove_everything(algo, nranks, tally);
     else if (nranks <= most || nranks % 64 == 0 || nranks == 48 || nranks == 112)
-      prove_sample(algo, nranks, nranks <= SMALL ? (IS_SLOW ? 3 : 5) : 1, tally);
+      prove_sample(algo, nranks, nranks <= SMALL ? 3 : 1, tally);
   }
   for (int k = 0; k < 4; k++) {
     if (extent->nranks && extent->nranks != many[k]) continue;
