@@ -19,7 +19,8 @@ static const char *const help =
     "jobs on this host have measured and learnt, and when (TUTTI_CACHE). `check` tests that every\n"
     "line can be read (it names the first that cannot), that no line is missing at the end, and that all\n"
     "algorithms and transports exist; lines about unknown ones have no effect, and are reported, too. Its\n"
-    "exit status is 0 only if nothing is reported. `print` prints the profile in the form in which\n"
+    "exit status is 0 only if nothing is reported. It also says, which does not count for the status, if\n"
+    "the machine was busy, or if not all was measured. `print` prints the profile in the form in which\n"
     "`tutti tune` writes profiles: sorted, with comments.\n"
     "      --allreduce       only the time of an all-reduce of m bytes, a + b m, for each algorithm: the\n"
     "                        line nearest to the measured times, its mean error and its worst error\n"
@@ -78,6 +79,20 @@ static int show_cache(void)
   return result ? complain("show", tuttiGetLastError(NULL)) : 0;
 }
 
+/* A busy machine, or an early end, makes a profile worse, but it is one. */
+static void doubts_say(const struct tt_profile *profile)
+{
+  char text[TT_SENTENCE_BYTES];
+  const struct tt_profile_missing *first = profile->missing;
+  if (tt_profile_busy_text(profile, text)[0]) fprintf(stderr, "tutti profile check: %s\n", text);
+  if (profile->nmissing)
+    fprintf(stderr,
+            "tutti profile check: the profile %s is partial: %d %s not measured to the end (%d ranks over %s: from %s "
+            "on%s), and the built-in prices count there: measure again with more --seconds, or add with --append\n",
+            profile->name, (int)profile->nmissing, profile->nmissing == 1 ? "job was" : "jobs were",
+            (int)first->nranks, first->transport, first->from, profile->nmissing > 1 ? ", ..." : "");
+}
+
 /* The exit status. */
 static int check(const char *path, int is_verbose)
 {
@@ -85,6 +100,7 @@ static int check(const char *path, int is_verbose)
   struct tt_profile profile = {.nlinks = 0};
   tuttiResult_t result = tt_profile_load(&profile, path);
   if (!result) result = tt_profile_check(&profile, is_verbose, stderr, &unknown);
+  if (!result) doubts_say(&profile);
   if (!result && !unknown && !profile.nmeasured) printf("%s is a profile\n", path);
   else if (!result && !unknown)
     printf("%s is a profile, of `%s` at %s\n", path, profile.measured[profile.nmeasured - 1].command,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "profile/profile.h"
 #include "tutti_tools.h"
 
 static const struct {
@@ -36,6 +37,18 @@ static void print_help(FILE *out)
   fprintf(out, "\n`tutti COMMAND --help`, or `tutti help COMMAND`, tells more.\n");
 }
 
+/* Says if the profile of this process cannot be read, or was measured while the machine was busy. */
+static void profile_doubt(void)
+{
+  struct tt_settings settings;
+  struct tt_profile profile = {.nlinks = 0};
+  char text[TT_SENTENCE_BYTES];
+  if (tt_settings_load(&settings) != tuttiSuccess || !settings.profile[0]) return;
+  if (tt_profile_load(&profile, settings.profile) != tuttiSuccess) return; /* logged */
+  if (tt_profile_busy_text(&profile, text)[0]) fprintf(stderr, "tutti info: %s\n", text);
+  tt_profile_destroy(&profile);
+}
+
 int command_info(int argc, char **argv)
 {
   int json = 0;
@@ -53,7 +66,9 @@ int command_info(int argc, char **argv)
              "  --json   as one JSON object with an object for each section\n");
     return help ? 0 : 2;
   }
-  return tuttiInfo(stdout, json) == tuttiSuccess ? 0 : 1;
+  int status = tuttiInfo(stdout, json) == tuttiSuccess ? 0 : 1;
+  if (!status) fflush(stdout), profile_doubt();
+  return status;
 }
 
 /* The exit status; -1: there is no such command. */

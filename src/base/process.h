@@ -31,6 +31,7 @@ struct tt_process {
   _Atomic int auth_warned;        /* bootstrap: the warning about TUTTI_AUTH=none was given */
   _Atomic uint64_t name_ns;       /* bootstrap: how long the name of rank 0's host was waited for, until a start-up has
                                    * taken that off its limit */
+  _Atomic int profile_warned;     /* comm: the warning that the profile was measured on a busy machine was given */
   _Atomic int fork_warned;        /* transport: the warning that ibv_fork_init failed was given */
   _Atomic long alloc_countdown;
   void *_Atomic timeline;         /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */

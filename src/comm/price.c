@@ -44,12 +44,21 @@ static void cluster_find(struct tuttiComm *comm)
   }
 }
 
+/* Once a process: each split of a communicator reads the profile again. */
+static void busy_warn(const struct tt_profile *profile)
+{
+  char text[TT_SENTENCE_BYTES];
+  if (tt_profile_busy_text(profile, text)[0] && !atomic_exchange(&tt_process.profile_warned, 1))
+    tt_log(TT_LOG_WARN, "%s", text);
+}
+
 static tuttiResult_t pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm)
 {
   const struct tt_settings *settings = &comm->facts.settings;
   const char *path = settings->profile;
   tuttiResult_t result = path[0] ? tt_profile_load(&pricing->profile, path) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
+  busy_warn(&pricing->profile);
   tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->parts.cluster);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
     if (comm->parts.corrected[kind].transport)

@@ -38,6 +38,13 @@ static const struct tt_profile_key measured[] = {
     NUMBER("load", tt_profile_measured, load, 0),
 };
 
+static const struct tt_profile_key missing_keys[] = {
+    COUNT("ranks", tt_profile_missing, nranks, 1, TT_TOPOLOGY_MAX_RANKS),
+    COUNT("nodes", tt_profile_missing, nnodes, 1, TT_TOPOLOGY_MAX_RANKS),
+    NAME("transport", tt_profile_missing, transport),
+    TEXT("from", tt_profile_missing, from),
+};
+
 static const struct tt_profile_key link_keys[] = {
     FLOW(tt_profile_link),
     BYTES("from", tt_profile_link, from),
@@ -101,6 +108,8 @@ const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS] = {
     [TT_PROFILE_MACHINE] = {"machine", "who was measured", 0, 0, machine, sizeof machine / sizeof machine[0]},
     [TT_PROFILE_MEASURED] = LINE("measured", "When and how; load: tasks that wanted to run just before, beside these.",
                                  tt_profile_measured, measured),
+    [TT_PROFILE_MISSING] = LINE("missing", "Partial: of such jobs this part and all parts behind it are missing.",
+                                tt_profile_missing, missing_keys),
     [TT_PROFILE_LINK] = LINE("link", "A message of more than `from` and up to `to` bytes takes alpha + bytes * beta.\n"
                              "# flows: pairs of ranks of a host that talk at once; ways: 2 if both ranks send.",
                           tt_profile_link, link_keys),
@@ -135,6 +144,7 @@ void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word wo
 {
   *n = 0;
   if (word == TT_PROFILE_MEASURED) return *n = profile->nmeasured, profile->measured;
+  if (word == TT_PROFILE_MISSING) return *n = profile->nmissing, profile->missing;
   if (word == TT_PROFILE_LINK) return *n = profile->nlinks, profile->links;
   if (word == TT_PROFILE_POINT) return *n = profile->npoints, profile->points;
   if (word == TT_PROFILE_REDUCE) return *n = profile->nreduces, profile->reduces;

@@ -157,6 +157,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
   const struct tt_profile_line *line = &tt_profile_lines[word];
   union {
     struct tt_profile_measured measured;
+    struct tt_profile_missing missing;
     struct tt_profile_link link;
     struct tt_profile_point point;
     struct tt_profile_reduce reduce;
@@ -171,6 +172,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
   item_check(scan, word, &item, number);
   if (scan->failed) return;
   if (word == TT_PROFILE_MEASURED) scan->failed = tt_profile_add_measured(&r->profile, &item.measured);
+  if (word == TT_PROFILE_MISSING) scan->failed = tt_profile_add_missing(&r->profile, &item.missing);
   if (word == TT_PROFILE_LINK) scan->failed = tt_profile_add_link(&r->profile, &item.link);
   if (word == TT_PROFILE_POINT) scan->failed = tt_profile_add_point(&r->profile, &item.point);
   if (word == TT_PROFILE_REDUCE) scan->failed = tt_profile_add_reduce(&r->profile, &item.reduce);
@@ -190,7 +192,7 @@ static void line_parse(struct reader *r)
   }
   while (w < TT_PROFILE_WORDS && !tt_scan_is(scan, tt_profile_lines[w].word)) w++;
   if (w == TT_PROFILE_WORDS) {
-    tt_scan_wrong(scan, "machine, measured, link, point, reduce, anchor, learnt or end");
+    tt_scan_wrong(scan, "machine, measured, missing, link, point, reduce, anchor, learnt or end");
     return;
   }
   if (!tt_profile_lines[w].size && r->words_seen & 1u << w) tt_scan_wrong(scan, "one such line only");

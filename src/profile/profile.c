@@ -51,6 +51,26 @@ tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct t
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_profile_add_missing(struct tt_profile *profile, const struct tt_profile_missing *missing)
+{
+  void *all = room_make(profile->missing, profile->nmissing, sizeof *missing);
+  if (!all) return tuttiSystemError;
+  profile->missing = all;
+  profile->missing[profile->nmissing++] = *missing;
+  return tuttiSuccess;
+}
+
+void tt_profile_remove_missing(struct tt_profile *profile, int32_t nranks, int32_t nnodes, const char *transport)
+{
+  int32_t n = 0;
+  for (int32_t i = 0; i < profile->nmissing; i++) {
+    const struct tt_profile_missing *missing = &profile->missing[i];
+    if (missing->nranks != nranks || missing->nnodes != nnodes || strcmp(missing->transport, transport) != 0)
+      profile->missing[n++] = *missing;
+  }
+  profile->nmissing = n;
+}
+
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link)
 {
   void *links = room_make(profile->links, profile->nlinks, sizeof *link);
@@ -96,10 +116,34 @@ tuttiResult_t tt_profile_add_learnt(struct tt_profile *profile, const struct tt_
   return tuttiSuccess;
 }
 
+const struct tt_profile_measured *tt_profile_busiest(const struct tt_profile *profile)
+{
+  const struct tt_profile_measured *busiest = NULL;
+  for (int32_t i = 0; i < profile->nmeasured; i++) {
+    const struct tt_profile_measured *measured = &profile->measured[i];
+    if (measured->load > TT_PROFILE_BUSY && (!busiest || measured->load > busiest->load)) busiest = measured;
+  }
+  return busiest;
+}
+
+const char *tt_profile_busy_text(const struct tt_profile *profile, char text[TT_SENTENCE_BYTES])
+{
+  const struct tt_profile_measured *busiest = tt_profile_busiest(profile);
+  text[0] = 0;
+  if (busiest)
+    snprintf(text, TT_SENTENCE_BYTES,
+             "the profile %s was measured while the machine was busy (load %.1f on %d %s, at %s), so its times are too "
+             "long: measure again on an idle one, with `tutti tune -o %s`",
+             profile->name, busiest->load, (int)profile->cores, profile->cores == 1 ? "core" : "cores", busiest->date,
+             profile->name);
+  return text;
+}
+
 void tt_profile_destroy(struct tt_profile *profile)
 {
   if (!profile) return;
   tt_free(profile->measured);
+  tt_free(profile->missing);
   tt_free(profile->links);
   tt_free(profile->points);
   tt_free(profile->reduces);

@@ -13,6 +13,10 @@
  *             Time and command of a measurement, a line for each time that lines were added. Other lines do not say
  *             which time they are of, but all are of this machine. load: tasks that wanted to run on its busiest host
  *             just before, on average over a minute; more than TT_PROFILE_BUSY spoils times.
+ *   missing   ranks 4 nodes 1 transport tcp from "algorithms of all_reduce in malloc memory"
+ *             The measurement of such a job was ended before its end: this part, and all that `tutti tune` measures
+ *             after it, is not there, or is of an earlier measurement. A profile with such a line is partial; where it
+ *             has nothing the built-in one counts.
  *   link      kind net transport tcp interface eth0 flows 1 ways 2 from 0 to 2K alpha_us 21 beta_us_per_mib 910
  *             overhead_us 2.8 points 9 error_percent 3.1
  *             A message of m bytes, from < m <= to (in the first line also m = 0), takes alpha + m beta. kind: the kind
@@ -87,6 +91,13 @@ struct tt_profile_measured {
   int32_t line; /* in the file that was read; 0: in none */
 };
 
+/* A job that was not measured to its end. */
+struct tt_profile_missing {
+  int32_t nranks, nnodes;
+  char transport[TT_PROFILE_NAME], from[TT_PROFILE_TEXT]; /* from: the first part that is not there */
+  int32_t line;
+};
+
 struct tt_profile_link {
   struct tt_flow flow;
   uint64_t from, to; /* to: UINT64_MAX for inf */
@@ -134,8 +145,10 @@ struct tt_profile {
   char host[TT_PROFILE_TEXT], cpu[TT_PROFILE_TEXT], memory[TT_PROFILE_TEXT], kernel[TT_PROFILE_TEXT];
   int32_t cores;
   char name[TT_PROFILE_TEXT]; /* of the file, for messages; "built in" for the shipped one */
-  int32_t nmeasured, nlinks, npoints, nreduces, nanchors, nlearnt; /* a caller may remove lines and lower these */
+  /* a caller may remove lines and lower these */
+  int32_t nmeasured, nmissing, nlinks, npoints, nreduces, nanchors, nlearnt;
   struct tt_profile_measured *measured; /* the oldest first in a profile that was read */
+  struct tt_profile_missing *missing;
   struct tt_profile_link *links;
   struct tt_profile_point *points;
   struct tt_profile_reduce *reduces;
@@ -158,11 +171,22 @@ const struct tt_profile *tt_profile_shipped(void);
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory, or TT_PROFILE_LINES
  * lines of this kind are there. */
 tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct tt_profile_measured *measured);
+tuttiResult_t tt_profile_add_missing(struct tt_profile *profile, const struct tt_profile_missing *missing);
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
 tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);
 tuttiResult_t tt_profile_add_reduce(struct tt_profile *profile, const struct tt_profile_reduce *reduce);
 tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_profile_anchor *anchor);
 tuttiResult_t tt_profile_add_learnt(struct tt_profile *profile, const struct tt_profile_learnt *learnt);
+
+/* Removes the line `missing` about such a job, if there is one. */
+void tt_profile_remove_missing(struct tt_profile *profile, int32_t nranks, int32_t nnodes, const char *transport);
+
+/* The busiest of the times at which it was measured, if the machine was so busy that times are spoilt; else NULL. */
+const struct tt_profile_measured *tt_profile_busiest(const struct tt_profile *profile);
+
+/* "the profile FILE was measured while the machine was busy (load 4.7 on 2 cores, at DATE): ...", with the remedy; ""
+ * if it was not. Returns text. */
+const char *tt_profile_busy_text(const struct tt_profile *profile, char text[TT_SENTENCE_BYTES]);
 
 /* NULL and a zeroed one are allowed. */
 void tt_profile_destroy(struct tt_profile *profile);

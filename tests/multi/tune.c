@@ -212,6 +212,80 @@ static void a_profile_has_every_flow_kernel_and_algorithm(void **state)
   run_on_all_transports(5, whole_body);
 }
 
+/* ---- what is kept meanwhile, and what is left out ---- */
+
+struct kept {
+  const struct ranks *self;
+  int n, failed, lacks_links, lacks_algorithms;
+};
+
+/* All that it gets could be the end: it is a profile, and says what is missing. */
+static void kept_look(void *context, const struct tt_profile *profile)
+{
+  struct kept *kept = context;
+  struct tt_profile read;
+  kept->n++;
+  kept->failed |= profile_read(kept->self, profile, &read);
+  if (kept->failed) return;
+  for (int32_t i = 0; i < read.nmissing; i++) {
+    kept->lacks_links += !strcmp(read.missing[i].from, "links");
+    kept->lacks_algorithms += !strncmp(read.missing[i].from, "algorithms", 10);
+  }
+  kept->failed |= read.nmissing > 1 || (read.nanchors && !read.nlinks);
+  tt_profile_destroy(&read);
+}
+
+static int kept_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  struct tt_profile profile = {.nlinks = 0};
+  struct kept kept = {.self = self};
+  const struct tt_measure_options options = {.seconds = SECONDS, .keep = kept_look, .context = &kept};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tt_measure(comm, &options, &profile) == tuttiSuccess);
+  RANKS_CHECK(!kept.failed && (kept.n > 0) == (self->rank == 0) && !profile.nmissing);
+  RANKS_CHECK(self->rank || (kept.lacks_links > 0 && kept.lacks_algorithms > 0));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  tt_profile_destroy(&profile);
+  return 0;
+}
+
+static void each_part_is_kept_with_what_is_missing(void **state)
+{
+  (void)state;
+  run_on_all_transports(3, kept_body);
+}
+
+/* No time at all: nothing but when, and that all is missing; the next call lacks nothing. */
+static int limit_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  struct tt_profile profile = {.nlinks = 0};
+  struct tt_measure_options options = {.seconds = SECONDS, .limit_s = 1e-6};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tt_measure(comm, &options, &profile) == tuttiSuccess);
+  RANKS_CHECK(self->rank || (profile.nmeasured == 1 && profile.nmissing == 1));
+  RANKS_CHECK(!profile.nlinks && !profile.nreduces && !profile.nanchors);
+  if (self->rank == 0) {
+    const struct tt_profile_missing *missing = profile.missing;
+    RANKS_CHECK(!strcmp(missing->from, "reduce kernels") && missing->nranks == self->nranks && missing->nnodes == 1);
+    RANKS_CHECK(!strcmp(missing->transport, comm->facts.settings.transports));
+  }
+  options = (struct tt_measure_options){.seconds = SECONDS, .no_kernels = 1, .no_anchors = 1, .continues = 1};
+  RANKS_CHECK(tt_measure(comm, &options, &profile) == tuttiSuccess);
+  RANKS_CHECK(self->rank || (!profile.nmissing && profile.nlinks && profile.nmeasured == 1));
+  if (sum_check(self, comm)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  tt_profile_destroy(&profile);
+  return 0;
+}
+
+static void nothing_is_begun_behind_the_limit(void **state)
+{
+  (void)state;
+  run_on_all_transports(3, limit_body);
+}
+
 /* ---- kinds of links ---- */
 
 /* Two hosts of four: 0 and 1 share a cache, 2 the NUMA node with them, 3 is in the other one; 4 to 7 alike. */
@@ -370,6 +444,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_profile_has_every_flow_kernel_and_algorithm),
+      cmocka_unit_test(each_part_is_kept_with_what_is_missing),
+      cmocka_unit_test(nothing_is_begun_behind_the_limit),
       cmocka_unit_test(each_kind_of_link_is_measured_by_itself),
       cmocka_unit_test(one_rank_measures_its_kernels),
       cmocka_unit_test(different_options_are_an_error_that_costs_nothing_else),

@@ -90,6 +90,8 @@ static const char canonical[] =
     START "machine host a.example cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory \"512 GiB\" kernel \"\"\n"
     "measured date 2026-11-20T18:40:00Z command \"tutti tune -n 4\" version 0.1.0 load 0.25\n"
     "measured date 2026-11-21T18:40:00Z command \"tutti tune -n 2 --append\" version 0.1.0 load 12\n"
+    "missing ranks 4 nodes 1 transport shm from links\n"
+    "missing ranks 4 nodes 1 transport tcp from \"algorithms of all_reduce in malloc memory\"\n"
     "link kind cache transport shm interface \"\" flows 1 ways 1 "
     "from 0 to inf alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 "
     "points 9 error_percent 3.1\n"
@@ -139,7 +141,9 @@ static void the_canonical_text_prints_as_it_was_read(void **state)
   assert_true(p.measured[0].load == 0.25 && p.measured[1].load == 12);
   assert_int_equal(p.nlinks, 7);
   assert_int_equal(p.links[2].from, 2048);
-  assert_int_equal(p.links[2].line, 7);
+  assert_int_equal(p.nmissing, 2);
+  assert_string_equal(p.missing[1].from, "algorithms of all_reduce in malloc memory");
+  assert_int_equal(p.links[2].line, 9);
   assert_true(p.links[3].to == UINT64_MAX);
   assert_true(p.links[2].error_percent == 0.1234567890123);
   assert_int_equal(p.links[5].flow.kind, TT_LINK_NET);
@@ -189,8 +193,10 @@ static const struct {
     {START, "line 2: wanted a line 'machine', not 'the end of the text'"},
     {START MACHINE MACHINE, "line 3: wanted one such line only, not 'machine'"},
     {HEAD MEASURED, "line 4: it says what line 3 says already: keep one of them"},
-    {HEAD "links", "line 4: wanted machine, measured, link, point, reduce, anchor, learnt or end, not 'links'"},
-    {HEAD "\"link\" " FLOW, "line 4: wanted machine, measured, link, point, reduce, anchor, learnt or end, not 'link'"},
+    {HEAD "links",
+     "line 4: wanted machine, measured, missing, link, point, reduce, anchor, learnt or end, not 'links'"},
+    {HEAD "\"link\" " FLOW,
+     "line 4: wanted machine, measured, missing, link, point, reduce, anchor, learnt or end, not 'link'"},
     {START "machine host h\n",
      "line 2: wanted the keys cpu, cores, memory, kernel, not 'the end of the line'"},
     {START "machine host", "line 2: wanted a value for 'host', not 'the end of the text'"},
@@ -286,7 +292,8 @@ static const struct {
     {HEAD "anchor radix 65536", "line 4: wanted a whole number from 0 to 65535, not '65536'"},
     {HEAD "anchor ranks 1048577", "line 4: wanted a whole number from 1 to 1048576, not '1048577'"},
     {HEAD LINK, "line 5: wanted a line 'end': the text is cut off; measure anew, or write that line if nothing"},
-    {HEAD "en", "line 4: wanted machine, measured, link, point, reduce, anchor, learnt or end, not 'en'"},
+    {HEAD "en",
+     "line 4: wanted machine, measured, missing, link, point, reduce, anchor, learnt or end, not 'en'"},
     {HEAD "end 3\n", "line 4: wanted the end of the line, not '3'"},
     {HEAD "end\n\nend", "line 6: wanted nothing behind 'end', not 'end'"},
     {HEAD "end\n" LINK, "line 5: wanted nothing behind 'end', not 'link'"},
@@ -543,9 +550,9 @@ static void every_failed_allocation_is_told(void **state)
     tt_alloc_fail_at(0);
     assert_true(result == tuttiSuccess || result == tuttiSystemError);
   }
-  assert_int_equal(n, 6);
+  assert_int_equal(n, 7);
   FILE *out = fopen("/dev/null", "w");
-  for (long k = 1; k <= 4; k++) {
+  for (long k = 1; k <= 5; k++) {
     tt_alloc_fail_at(k);
     assert_int_equal(tt_profile_print(&p, out), tuttiSystemError);
   }

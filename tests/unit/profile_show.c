@@ -82,6 +82,41 @@ static void tables_say_what_was_measured(void **state)
   tt_profile_destroy(&p);
 }
 
+static void the_busiest_time_is_told_with_the_remedy(void **state)
+{
+  (void)state;
+  char text[TT_SENTENCE_BYTES];
+  struct tt_profile p = parsed();
+  snprintf(p.name, sizeof p.name, "a.profile");
+  assert_ptr_equal(tt_profile_busiest(&p), &p.measured[1]);
+  assert_string_equal(tt_profile_busy_text(&p, text),
+                      "the profile a.profile was measured while the machine was busy (load 1.2 on 64 cores, at e), so "
+                      "its times are too long: measure again on an idle one, with `tutti tune -o a.profile`");
+  p.measured[1].load = TT_PROFILE_BUSY;
+  assert_null(tt_profile_busiest(&p));
+  assert_string_equal(tt_profile_busy_text(&p, text), "");
+  tt_profile_destroy(&p);
+  assert_null(tt_profile_busiest(tt_profile_shipped()));
+}
+
+static void what_was_measured_is_missing_no_more(void **state)
+{
+  (void)state;
+  struct tt_profile p = parsed();
+  const struct tt_profile_missing missing[] = {{4, 1, "shm", "links", 0}, {4, 1, "tcp", "reduce kernels", 0}};
+  for (int i = 0; i < 2; i++) assert_int_equal(tt_profile_add_missing(&p, &missing[i]), tuttiSuccess);
+  char *text = shown(&p);
+  has(text, "missing   4 ranks over shm, from links on\nmissing   4 ranks over tcp, from reduce kernels on\n");
+  free(text);
+  tt_profile_remove_missing(&p, 3, 1, "tcp");
+  tt_profile_remove_missing(&p, 4, 2, "tcp");
+  assert_int_equal(p.nmissing, 2);
+  tt_profile_remove_missing(&p, 4, 1, "shm");
+  assert_int_equal(p.nmissing, 1);
+  assert_string_equal(p.missing[0].transport, "tcp");
+  tt_profile_destroy(&p);
+}
+
 static void an_empty_profile_is_written_and_shown(void **state)
 {
   (void)state;
@@ -104,9 +139,9 @@ static void every_failed_allocation_is_told(void **state)
   (void)state;
   struct tt_profile p = parsed();
   FILE *out = fopen("/dev/null", "w");
-  for (long k = 1; k <= 6; k++) {
+  for (long k = 1; k <= 7; k++) {
     tt_alloc_fail_at(k);
-    assert_int_equal(tt_profile_show(&p, out), k <= 5 ? tuttiSystemError : tuttiSuccess);
+    assert_int_equal(tt_profile_show(&p, out), k <= 6 ? tuttiSystemError : tuttiSuccess);
   }
   tt_alloc_fail_at(0);
   fclose(out);
@@ -160,6 +195,8 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_say_what_was_measured),
+      cmocka_unit_test(the_busiest_time_is_told_with_the_remedy),
+      cmocka_unit_test(what_was_measured_is_missing_no_more),
       cmocka_unit_test(an_empty_profile_is_written_and_shown),
       cmocka_unit_test(a_cache_shows_what_is_known_and_since_when),
       cmocka_unit_test(every_failed_allocation_is_told),

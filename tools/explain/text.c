@@ -175,9 +175,10 @@ static void anchors_print(const struct tt_explained *e, FILE *out)
 
 static void origins_print(const struct tt_explained *e, FILE *out)
 {
-  char text[256];
+  char text[256], busy[TT_SENTENCE_BYTES];
   const struct tt_prices *prices = &e->prices;
   fprintf(out, "\nprices came from:\n");
+  if (prices->profile && tt_profile_busy_text(prices->profile, busy)[0]) fprintf(out, "  note: %s\n", busy);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     if (!e->tuning->cluster->transport[kind]) continue;
     const struct tt_curve_part *part = prices->links.link[kind].part;

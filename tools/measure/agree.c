@@ -33,9 +33,13 @@ double agree(struct measure *m, double value)
 
 double agree_timed(struct measure *m, double value, double end_us)
 {
-  double left = m->facts->rank == 0 ? end_us - now_us() : 0, values[2] = {value, left > 0 ? left : 0};
-  agree_all(m, values, 2);
+  double now = now_us(), left = end_us - now, limit = m->limit_us - now;
+  double values[3] = {value, left > 0 ? left : 0, limit > 0 ? limit : 0};
+  if (m->facts->rank != 0) values[1] = values[2] = 0;
+  agree_all(m, values, 3);
   m->left_us = values[1];
+  if (m->facts->rank != 0) m->limit_us = now_us() + values[2];
+  m->is_over |= !m->result && values[2] <= 0;
   return values[0];
 }
 

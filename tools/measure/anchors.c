@@ -174,7 +174,12 @@ static void points_try(struct measure *m, struct trial *trial)
       trial->nsizes = size;
       return;
     }
-    for (int c = 0; c < trial->nchoices && !m->result; c++) point_try(m, trial, c, size);
+    int c = 0;
+    for (; c < trial->nchoices && !m->result && !m->is_over; c++) point_try(m, trial, c, size);
+    if (c < trial->nchoices) {
+      trial->nsizes = size;
+      return;
+    }
     spent_us = agree_timed(m, now_us() - begin, trial->end_us);
   }
 }
@@ -279,6 +284,10 @@ static void sweep_measure(struct measure *m, struct trial *trial, double seconds
   snprintf(what, sizeof what, "algorithms of %s in %s memory", tt_kinds[trial->sweep->collective].name,
            tt_memory_names[trial->memory]);
   progress_tell(m, from, what);
+  store_missing(m, what);
+  agree_timed(m, 0, 0);
+  m->is_cut |= m->is_over;
+  if (m->is_cut) return;
   trial->end_us = now_us() + seconds * 1e6;
   choices_find(m, trial);
   trial->nsizes = sizes_count(m, trial->sweep);
@@ -292,6 +301,8 @@ static void sweep_measure(struct measure *m, struct trial *trial, double seconds
     store_anchors_forget(m, trial->sweep->collective, trial->memory, trial->sweep->bytes[trial->nsizes - 1]);
   for (int c = 0; c < trial->nchoices && !m->result; c++)
     for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
+  m->is_cut |= m->is_over && !trial->nsizes;
+  if (!m->is_cut) store_keep(m);
 }
 
 /* 1 if the sweep is measured in that kind of memory. */
@@ -307,7 +318,7 @@ void anchors_measure(struct measure *m, double seconds)
   if (!trial) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for its points"));
   for (int k = 0; k < TT_MEMORIES * SWEEPS; k++)
     if (is_swept(m, k / SWEEPS, &sweeps[k % SWEEPS])) all += sweeps[k % SWEEPS].part;
-  for (int k = 0; k < TT_MEMORIES * SWEEPS && !m->result; k++) {
+  for (int k = 0; k < TT_MEMORIES * SWEEPS && !m->result && !m->is_cut; k++) {
     const struct sweep *sweep = &sweeps[k % SWEEPS];
     if (!is_swept(m, k / SWEEPS, sweep)) continue;
     *trial = (struct trial){.sweep = sweep, .memory = (enum tt_memory)(k / SWEEPS)};

@@ -192,6 +192,7 @@ static void arena_measure(struct measure *m, struct kernel *kernels, int n, char
 {
   double end_us = now_us() + seconds * 1e6, batch_us = seconds * 1e6 / (2.0 * KERNELS * ROUNDS);
   if (batch_us > BATCH_US) batch_us = BATCH_US;
+  if (end_us > m->limit_us) end_us = m->limit_us;
   struct copies copies = {.n = 0};
   memset(m->data, 0, 2 * DATA_BYTES);
   for (int k = 0; k < n; k++) calls_choose(&kernels[k], arena, batch_us);

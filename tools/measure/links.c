@@ -26,6 +26,7 @@ struct flow {
   int32_t flows, nmembers;
   int32_t *members; /* ranks 2p and 2p + 1 of it are pair p; the first one leads */
   int place;        /* this rank's among them; -1: it waits */
+  int is_over;      /* a member is past the limit, as all members know */
   int nsizes[2];    /* by ways: how many sizes are not too slow */
   double once[2][SIZES];
   double us[2][SIZES][SAMPLES];
@@ -41,27 +42,28 @@ static size_t bytes_of(int size)
 
 /* ---- among the ranks of a flow ---- */
 
-/* The largest of all members' values, at all of them; also a barrier. */
-static double team_agree(struct measure *m, const struct flow *flow, double value)
+/* The largest of all members' values, at all of them, and whether one of them is past the limit; also a barrier. */
+static double team_agree(struct measure *m, struct flow *flow, double value)
 {
-  struct tt_transfer transfer = {.peer = flow->members[0], .sends = 1, .data = &value, .bytes = sizeof value};
-  double other = 0;
+  double values[2] = {value, now_us() > m->limit_us}, others[2] = {0, 0};
+  struct tt_transfer transfer = {.peer = flow->members[0], .sends = 1, .data = values, .bytes = sizeof values};
   if (flow->place) {
     messages_run(m, &transfer, 1);
     transfer.sends = 0;
     messages_run(m, &transfer, 1);
-    return m->result ? 0 : value;
   }
-  for (int i = 1; i < flow->nmembers; i++) {
-    struct tt_transfer from = {.peer = flow->members[i], .data = &other, .bytes = sizeof other};
+  for (int i = 1; !flow->place && i < flow->nmembers; i++) {
+    struct tt_transfer from = {.peer = flow->members[i], .data = others, .bytes = sizeof others};
     messages_run(m, &from, 1);
-    if (other > value) value = other;
+    for (int k = 0; k < 2; k++)
+      if (others[k] > values[k]) values[k] = others[k];
   }
-  for (int i = 1; i < flow->nmembers; i++) {
+  for (int i = 1; !flow->place && i < flow->nmembers; i++) {
     transfer.peer = flow->members[i];
     messages_run(m, &transfer, 1);
   }
-  return m->result ? 0 : value;
+  flow->is_over = values[1] > 0;
+  return m->result ? 0 : values[0];
 }
 
 static int32_t partner(const struct flow *flow)
@@ -89,7 +91,7 @@ static void message_move(struct measure *m, const struct flow *flow, size_t byte
 }
 
 /* The time of one message, of `times` in a row. */
-static double batch(struct measure *m, const struct flow *flow, int size, int ways, int times)
+static double batch(struct measure *m, struct flow *flow, int size, int ways, int times)
 {
   team_agree(m, flow, 0);
   double begin = now_us();
@@ -98,7 +100,7 @@ static double batch(struct measure *m, const struct flow *flow, int size, int wa
 }
 
 /* `n` short messages one way and then one back. */
-static double train_batch(struct measure *m, const struct flow *flow, int n)
+static double train_batch(struct measure *m, struct flow *flow, int n)
 {
   struct tt_transfer train[TRAIN];
   int sends = !(flow->place & 1);
@@ -115,11 +117,11 @@ static double train_batch(struct measure *m, const struct flow *flow, int n)
 
 /* ---- one flow, in one round ---- */
 
-static void warm_up(struct measure *m, const struct flow *flow, double limit_us)
+static void warm_up(struct measure *m, struct flow *flow, double limit_us)
 {
   double begin = now_us(), spent = 0, us = m->facts->nranks > flow->nmembers ? WARM_US : WARM_US / 10;
   if (us > limit_us) us = limit_us;
-  while (!m->result && spent < us) {
+  while (!m->result && !flow->is_over && spent < us) {
     batch(m, flow, 0, 2, 16);
     spent = team_agree(m, flow, now_us() - begin);
   }
@@ -130,7 +132,7 @@ static void warm_up(struct measure *m, const struct flow *flow, double limit_us)
 static void sizes_try(struct measure *m, struct flow *flow, int ways, double point_us)
 {
   int stride = point_us < POINT_US ? 3 : 1, w = ways - 1, slow = 0;
-  for (int size = 0; size < SIZES; size += stride) {
+  for (int size = 0; size < SIZES && !flow->is_over; size += stride) {
     batch(m, flow, size, ways, 1);
     flow->once[w][size] = batch(m, flow, size, ways, 2);
     flow->nsizes[w] = size + 1;
@@ -154,16 +156,17 @@ static void flow_measure(struct measure *m, struct flow *flow, int round, double
 {
   int32_t order[2 * SIZES];
   double begin = now_us();
+  flow->is_over = 0;
   warm_up(m, flow, budget_us / 8);
   double point_us = (budget_us - (now_us() - begin)) / (2 * SIZES + 2);
   point_us = team_agree(m, flow, point_us > 0 ? point_us : 0);
   for (int ways = 1; round == 0 && ways <= 2; ways++) sizes_try(m, flow, ways, point_us);
   order_mix(order, 2 * SIZES, (uint32_t)round);
-  for (int i = 0; i < 2 * SIZES && !m->result; i++) {
+  for (int i = 0; i < 2 * SIZES && !m->result && !flow->is_over; i++) {
     int w = order[i] % 2, size = order[i] / 2;
     if (size < flow->nsizes[w]) point_measure(m, flow, w + 1, size, point_us);
   }
-  for (int b = 0; b < BATCHES && flow->ntrains < SAMPLES; b++) {
+  for (int b = 0; b < BATCHES && flow->ntrains < SAMPLES && !flow->is_over; b++) {
     flow->one[flow->ntrains] = train_batch(m, flow, 1);
     flow->train[flow->ntrains++] = train_batch(m, flow, TRAIN);
   }
@@ -195,7 +198,7 @@ static void flow_store(struct measure *m, struct flow *flow)
 {
   struct told told;
   memset(&told, 0, sizeof told);
-  if (flow->place == 0 && !m->result) flow_summarise(flow, &told);
+  if (flow->place == 0 && !m->result && flow->ntrains) flow_summarise(flow, &told); /* else it was cut off */
   agree_all(m, &told.us[0][0][0], sizeof told / sizeof(double));
   for (int w = 0; w < 2 && !m->result; w++) {
     struct tt_profile_point points[SIZES];
@@ -267,16 +270,22 @@ static void flows_find(struct measure *m, struct flows *flows)
 
 static void round_measure(struct measure *m, struct flows *flows, int round, double end_us)
 {
-  for (int f = 0; f < flows->n && !m->result; f++) {
+  for (int f = 0; f < flows->n && !m->result && !m->is_over; f++) {
     struct flow *flow = flows->list[f];
     char what[96];
     snprintf(what, sizeof what, "links: %s over %s, %d %s", tt_link_names[flow->kind], flow->transport->name,
              (int)flow->flows, flow->flows == 1 ? "pair" : "pairs at once");
     progress_tell(m, (round * flows->n + f) / (double)(flows->nrounds * flows->n), what);
     agree_timed(m, 0, end_us);
+    if (m->is_over) break;
     if (flow->place >= 0) flow_measure(m, flow, round, m->left_us / ((flows->nrounds - round) * flows->n - f));
+    flow_store(m, flow);
+    store_keep(m);
   }
-  agree(m, 0);
+  int lacks = 0;
+  for (int f = 0; f < flows->n; f++) lacks |= flows->list[f]->place >= 0 && !flows->list[f]->ntrains;
+  m->is_cut |= agree_timed(m, lacks, end_us) > 0;
+  if (!round && !m->is_cut) store_missing(m, m->options->no_anchors ? NULL : "algorithms");
 }
 
 /* Sent pages that were never written would all be one page of zeros. */
@@ -291,9 +300,9 @@ void links_measure(struct measure *m, double seconds)
   double end_us = now_us() + seconds * 1e6;
   flows_find(m, &flows);
   if (flows.n) data_touch(m);
-  for (int round = 0; round < flows.nrounds && flows.n && !m->result; round++) round_measure(m, &flows, round, end_us);
+  for (int round = 0; round < flows.nrounds && flows.n && !m->result && !m->is_over; round++)
+    round_measure(m, &flows, round, end_us);
   for (int f = 0; f < flows.n; f++) {
-    flow_store(m, flows.list[f]);
     tt_free(flows.list[f]->members);
     tt_free(flows.list[f]);
   }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
 #include "measure/private.h"
 
 #define SECONDS 10.0         /* if the caller says nothing */
+#define NO_LIMIT_US 1e18
 #define KERNELS_MOST_S 3.0
 #define KERNELS_PART 0.15
 #define LINKS_PART 0.45      /* of what kernels leave, if there are anchors too */
@@ -20,11 +23,32 @@ static double options_agree(struct measure *m)
   return values[2] > 0 ? values[2] : SECONDS;
 }
 
-static void part_run(struct measure *m, void (*part)(struct measure *, double), double seconds, double total)
+struct part {
+  void (*run)(struct measure *, double seconds);
+  const char *name;
+  double seconds; /* 0: it is left out */
+};
+
+static void part_run(struct measure *m, const struct part *part, double total)
 {
-  m->progress_part = seconds / total;
-  if (!m->result) part(m, seconds);
+  m->progress_part = part->seconds / total;
+  store_missing(m, part->name);
+  if (!m->result) part->run(m, part->seconds);
+  store_keep(m);
   m->progress_from += m->progress_part;
+}
+
+/* There is no time at all. The line of an earlier call, which has used it up, stays as it is. */
+static void all_cut(struct measure *m, const char *from)
+{
+  m->is_cut = 1;
+  for (int32_t i = 0; m->profile && i < m->profile->nmissing; i++) {
+    const struct tt_profile_missing *missing = &m->profile->missing[i];
+    if (missing->nranks == m->facts->nranks && missing->nnodes == m->topology->nnodes &&
+        !strcmp(missing->transport, m->transport))
+      return;
+  }
+  store_missing(m, from);
 }
 
 static void parts_run(struct measure *m, double total)
@@ -35,9 +59,14 @@ static void parts_run(struct measure *m, double total)
   double kernels = options->no_kernels ? 0 : total * (links || anchors ? KERNELS_PART : 1);
   if (kernels > KERNELS_MOST_S) kernels = KERNELS_MOST_S;
   double links_s = !links ? 0 : (total - kernels) * (anchors ? LINKS_PART : 1);
-  if (kernels > 0) part_run(m, kernels_measure, kernels, total);
-  if (links) part_run(m, links_measure, links_s, total);
-  if (anchors) part_run(m, anchors_measure, total - kernels - links_s, total);
+  const struct part parts[] = {{kernels_measure, "reduce kernels", kernels},
+                               {links_measure, "links", links_s},
+                               {anchors_measure, "algorithms", anchors ? total - kernels - links_s : 0}};
+  agree_timed(m, 0, 0);
+  if (m->is_over) all_cut(m, parts[kernels > 0 ? 0 : links ? 1 : 2].name);
+  for (int p = 0; p < 3 && !m->is_cut; p++)
+    if (parts[p].seconds > 0) part_run(m, &parts[p], total);
+  if (!m->is_cut) store_missing(m, NULL);
 }
 
 tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options *options, struct tt_profile *profile)
@@ -45,6 +74,7 @@ tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options
   struct measure m = {
       .comm = comm, .facts = tt_comm_facts(comm), .topology = tt_comm_topology(comm), .options = options};
   if (m.facts->rank == 0) m.profile = profile;
+  m.limit_us = options->limit_s > 0 ? now_us() + options->limit_s * 1e6 : NO_LIMIT_US;
   m.result = tt_comm_drain(comm);
   m.table = *tt_comm_table(comm);
   double seconds = options_agree(&m);

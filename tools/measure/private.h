@@ -21,6 +21,9 @@ struct measure {
   uint32_t block_bytes;       /* longest by default, with the transports in use */
   int32_t cores;              /* that the ranks of a machine may use, where these are fewest to a rank */
   double left_us;             /* as of the last agree_timed */
+  double limit_us;            /* when all is to end, by this rank's clock, as of the last agree_timed */
+  int is_over;                /* likewise: that is past, on all ranks */
+  int is_cut;                 /* something is left out for it, on all ranks */
   char *data;                 /* 2 DATA_BYTES: of one of these two */
   char *memory[TT_MEMORIES];  /* NULL: of no account between these ranks */
   double progress_from, progress_part; /* of the whole, what the part under way makes up */
@@ -40,7 +43,8 @@ void give_up(struct measure *m, tuttiResult_t code);
 void agree_all(struct measure *m, double *values, size_t n);
 double agree(struct measure *m, double value);
 
-/* The same, and what rank 0's clock leaves until end_us of its own, at least 0, in m->left_us on all ranks. */
+/* The same, and what rank 0's clock leaves until end_us of its own, at least 0, in m->left_us on all ranks; also
+ * whether the limit is past. */
 double agree_timed(struct measure *m, double value, double end_us);
 
 /* These sends and receives, all at once. */
@@ -104,5 +108,9 @@ void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce);
  * this kind of memory. */
 void store_anchors_forget(struct measure *m, int collective, enum tt_memory memory, uint64_t up_to_bytes);
 void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor);
+/* Notes that from this part on all is missing, until the next call; NULL: nothing is. */
+void store_missing(struct measure *m, const char *from);
+/* Has the profile kept as it is now. */
+void store_keep(struct measure *m);
 
 #endif

@@ -104,6 +104,24 @@ void store_machine(struct measure *m)
   else if (m->profile) measured_note(m, values[1]);
 }
 
+/* ---- what is missing ---- */
+
+void store_missing(struct measure *m, const char *from)
+{
+  struct tt_profile_missing missing = {.nranks = m->facts->nranks, .nnodes = m->topology->nnodes};
+  if (!m->profile || m->result) return;
+  tt_profile_remove_missing(m->profile, missing.nranks, missing.nnodes, m->transport);
+  if (!from) return;
+  snprintf(missing.transport, sizeof missing.transport, "%s", m->transport);
+  text_set(missing.from, from);
+  give_up(m, tt_profile_add_missing(m->profile, &missing));
+}
+
+void store_keep(struct measure *m)
+{
+  if (m->profile && !m->result && m->options->keep) m->options->keep(m->options->context, m->profile);
+}
+
 /* ---- links ---- */
 
 static void flow_forget(struct tt_profile *profile, const struct tt_flow *flow)

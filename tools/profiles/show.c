@@ -30,6 +30,15 @@ static void measured_show(const void *const *order, int32_t n, FILE *out)
   }
 }
 
+static void missing_show(const void *const *order, int32_t n, FILE *out)
+{
+  for (int32_t i = 0; i < n; i++) {
+    const struct tt_profile_missing *missing = order[i];
+    fprintf(out, "missing   %d %s over %s, from %s on\n", (int)missing->nranks, missing->nranks == 1 ? "rank" : "ranks",
+            missing->transport, known(missing->from));
+  }
+}
+
 static void links_show(const void *const *order, int32_t n, FILE *out)
 {
   char size[TT_SIZE_TEXT], rate[TT_SIZE_TEXT];
@@ -114,6 +123,7 @@ static tuttiResult_t tables_show(const struct tt_profile *profile, FILE *out)
     enum tt_profile_word word;
     void (*show)(const void *const *order, int32_t n, FILE *out);
   } tables[] = {{TT_PROFILE_MEASURED, measured_show},
+                {TT_PROFILE_MISSING, missing_show},
                 {TT_PROFILE_LINK, links_show},
                 {TT_PROFILE_REDUCE, reduces_show},
                 {TT_PROFILE_ANCHOR, anchors_show},
