@@ -6,13 +6,6 @@
  * that live hold an election, which ends for all of them, though those for which it has ended hear no more.
  * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
  * Labels: serial, planner. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/base.h"
-#include "base/priority.h"
-#include "chance.h"
 #include "raft/raft.h"
 #include "slow.h"
 
@@ -21,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+#include "simulated.h"
 
 #define N TT_RAFT_REPLICAS
 #define STORM 2000  /* until then links lose words, and replicas die and campaign for no reason */
@@ -48,7 +43,7 @@ struct note {
 };
 
 static struct world {
-  uint64_t seed, chance, now, order;
+  uint64_t seed, chance, now;
   int n;
   uint64_t values;            /* proposed so far */
   uint64_t last, calm;        /* highest index that was committed; at the end of the storm */
@@ -57,26 +52,12 @@ static struct world {
   int leaders[TERMS];         /* 1 + the leader of each term */
   int side[N];                /* replicas of other sides are not heard */
   struct replica replicas[N];
-  struct tt_priority_queue notes;
+  struct agenda agenda;
 } w;
-
-#define CHECK(holds, ...) \
-  do { \
-    if (!(holds)) { \
-      printf("seed %llu, ", (unsigned long long)w.seed); \
-      printf(__VA_ARGS__); \
-      printf("\n"); \
-      fail(); \
-    } \
-  } while (0)
 
 static void note_at(uint64_t time, struct note note)
 {
-  struct note *kept = malloc(sizeof *kept);
-  assert_non_null(kept);
-  *kept = note;
-  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
-  tt_priority_push(&w.notes, time, w.order++, kept);
+  agenda_add(&w.agenda, time, &note, sizeof note);
 }
 
 /* The word, or some of it without the rest: what a leader shows, and what its follower has. */
@@ -195,17 +176,11 @@ static void world_begin(uint64_t seed, int are_any)
 static void world_run(uint64_t seed, int are_any)
 {
   world_begin(seed, are_any);
-  for (struct note *note; (note = tt_priority_first(&w.notes));) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
-    happen(note);
-    free(note);
-  }
+  for (const struct note *note; (note = agenda_next(&w.agenda, &w.now));) happen(note);
   int nlive = 0;
   for (int r = 0; r < w.n; r++) nlive += !w.replicas[r].is_dead && w.replicas[r].most < 0;
   CHECK(2 * nlive <= w.n || w.last >= w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
         (int)w.last);
-  tt_priority_free(&w.notes);
 }
 
 /* ---- elections ---- */
@@ -278,21 +253,13 @@ static void election_begin(void)
   if (e.last < w.now + 400) e.last = w.now + 400; /* words of before */
 }
 
-static void notes_free(void)
-{
-  for (struct note *note; (note = tt_priority_first(&w.notes)); free(note)) tt_priority_pop(&w.notes);
-  tt_priority_free(&w.notes);
-}
-
 /* Returns how many ways of a word it took. */
 static uint64_t election_run(uint64_t seed)
 {
   world_begin(seed, 0);
   uint64_t until = below(&w.chance, STORM);
   e = (struct election){.there = 0};
-  for (struct note *note; (!e.there || e.over != e.there) && (note = tt_priority_first(&w.notes)); free(note)) {
-    w.now = w.notes.entries[0].urgency;
-    tt_priority_pop(&w.notes);
+  for (const struct note *note; (!e.there || e.over != e.there) && (note = agenda_next(&w.agenda, &w.now));) {
     if (!e.there && w.now >= until) election_begin();
     if (e.there) election_happen(note);
     else happen(note);
@@ -305,7 +272,7 @@ static uint64_t election_run(uint64_t seed)
   for (int r = 0; r < w.n; r++)
     CHECK(!(e.there >> r & 1) || tt_raft_leader(&w.replicas[r].raft) == leader, "replica %d follows %d, not %d", r,
           tt_raft_leader(&w.replicas[r].raft), leader);
-  notes_free();
+  while (agenda_next(&w.agenda, &w.now)) {}
   return took;
 }
 
@@ -339,10 +306,6 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_majority_goes_on_and_loses_nothing),
                                      cmocka_unit_test(without_a_majority_nothing_is_contradicted),
                                      cmocka_unit_test(an_election_ends_for_all_from_any_state)};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
-    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
-  }
+  seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
