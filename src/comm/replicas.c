@@ -169,6 +169,17 @@ static tuttiResult_t part_make(struct tuttiComm *comm, struct tuttiComm **slot, 
   return tuttiSuccess;
 }
 
+/* A net: with two leaders of a logical rank every result would be wrong, and longer than the buffers for it. */
+static tuttiResult_t leaders_check(const struct tuttiComm *comm)
+{
+  const struct tuttiComm *leaders = comm->parts.views->replicas->leaders;
+  int nranks = comm->facts.nranks, rank = comm->facts.rank;
+  if (!leaders || (leaders->facts.nranks == nranks && leaders->facts.rank == rank)) return tuttiSuccess;
+  return tt_fail(tuttiInternalError, "fault_level 3: %d leaders were elected for %d logical ranks, and that of logical "
+                 "rank %d is number %d among them, which is an error in Tutti: destroy comm, and report it",
+                 leaders->facts.nranks, nranks, rank, leaders->facts.rank);
+}
+
 tuttiResult_t tt_replicas_prepare(struct tuttiComm *comm)
 {
   struct tt_replicas *replicas = comm->parts.views->replicas;
@@ -177,7 +188,7 @@ tuttiResult_t tt_replicas_prepare(struct tuttiComm *comm)
     result = part_make(comm, &replicas->group, logical_rank(comm, comm->facts.first_rank), 0);
   if (result == tuttiSuccess)
     result = part_make(comm, &replicas->leaders, replicas->raft.said.leads ? 0 : TUTTI_SPLIT_NOCOLOR, 1);
-  return result;
+  return result == tuttiSuccess ? leaders_check(comm) : result;
 }
 
 void tt_replicas_losses(struct tuttiComm *comm)
