@@ -156,20 +156,19 @@
  * were before it, with a staleness those of the elements of which it did not. So what was kept before is in the next
  * contribution once more, and a gradient that came too late in none.
  *
- * Deaths. With quorum k < n and staleness 0 a fusion that is made on all ranks survives the death of up to n - k ranks
- * (one that was stopped for longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the
- * log. All waits, that of the step under way included, end as ever, with weights of the same contributors in all
- * elements on all ranks: a contribution of a dead rank is in a step for all elements or for none. Another rank serves
- * its elements from then on, from the newest weights that any rank has completely; an update that no rank has
- * completely is made once more, of the contributions of live ranks, so a function may be called twice with the same
- * `step`. The planes behind the weights (the velocity, or those of a function) begin as zeros for these elements,
- * and with 16 bits of weights_type their masters as they travelled; tuttiFusionState gives all of them to the rank that
- * serves them. Elements move only when the rank that serves them dies. One death more ends the fusion on all ranks with
- * tuttiRemoteError, which names all dead ranks; ranks that are in tuttiFusionDestroy and dead ones together may be n -
- * k. If k is not more than n / 2, ranks may have run so far ahead of the others that their last updates die with them:
- * that is such an error, too. The communicator from which the fusion was made fails at the first death, and its
- * collectives with it, as ever: end it with tuttiCommAbort when the fusion is destroyed. With k = n and staleness 0 all
- * ranks get an error if a rank dies.
+ * Deaths. With quorum k < n and staleness 0 a fusion survives the death of up to n - k ranks (one that was stopped for
+ * longer than TUTTI_FROZEN_MS, or could not be reached, counts as dead), and says so in the log. All waits, that of the
+ * step under way included, end as ever, with weights of the same contributors in all elements on all ranks: a
+ * contribution of a dead rank is in a step for all elements or for none. Another rank serves its elements from then on,
+ * from the newest weights that any rank has completely; an update that no rank has completely is made once more, of the
+ * contributions of live ranks, so a function may be called twice with the same `step`. The planes behind the weights
+ * (the velocity, or those of a function) begin as zeros for these elements, and with 16 bits of weights_type their
+ * masters as they travelled; tuttiFusionState gives all of them to the rank that serves them. Elements move only when
+ * the rank that serves them dies. One death more ends the fusion on all ranks with tuttiRemoteError, which names all
+ * dead ranks; ranks that are in tuttiFusionDestroy and dead ones together may be n - k. If k is not more than n / 2,
+ * ranks may have run so far ahead of the others that their last updates die with them: that is such an error, too. The
+ * communicator from which the fusion was made fails at the first death, and its collectives with it, as ever: end it
+ * with tuttiCommAbort when the fusion is destroyed. With k = n and staleness 0 all ranks get an error if a rank dies.
  *
  * With a staleness, "easgd" and "gossip" the fusion survives the death of all ranks but one, likewise. With a staleness
  * the next live rank, in a circle, serves the elements of a dead one, from the newest weights that one of the live
@@ -181,6 +180,10 @@
  * the weights of the rank that exchanged them last; with "gossip" the weights of a dead rank are gone, nobody else
  * serves them, and an exchange with it that was not answered changes neither side (`dropped`). In both the sum of all
  * weights changes then. For the first of these each rank keeps one copy of all weights.
+ *
+ * The death of a rank in tuttiFusionCreate may end the creation of a fusion that survives deaths: then all live ranks
+ * get tuttiRemoteError there, else all get tuttiSuccess. Once it has returned tuttiSuccess on one rank it does so on
+ * all that live, whoever dies then.
  *
  * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
  * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in

@@ -214,11 +214,12 @@ static tuttiResult_t memory_make(struct tuttiFusion *fusion)
   return result == tuttiSuccess && has_servers ? tt_fusion_served_make(fusion) : result;
 }
 
-/* No rank is done before all have what they need. */
-static tuttiResult_t all_await(const struct config *config)
+/* No rank is done before all have what they need, or have died where that is no failure. */
+static tuttiResult_t all_await(struct tuttiFusion *fusion)
 {
   int32_t one = 1;
-  return tt_fusion_run(config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
+  if (fusion->served && tt_deaths_are_survived(fusion)) return tt_fusion_served_await(fusion);
+  return tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
 }
 
 static tuttiResult_t planning_make(struct tuttiFusion *fusion)
@@ -250,9 +251,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, const struct tt_fus
   if (result == tuttiSuccess && !fusion->served) result = planning_make(fusion);
   if (result == tuttiSuccess && config->moving.is_any) result = tt_fusion_take(fusion, spec->from);
   if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fusion));
-  if (result == tuttiSuccess) result = all_await(config);
-  if (result == tuttiSuccess) tt_deaths_spare(fusion);
-  return result;
+  return result == tuttiSuccess ? all_await(fusion) : result;
 }
 
 static void fusion_free(struct tuttiFusion *fusion)

@@ -12,9 +12,12 @@ tuttiResult_t tt_deaths_make(struct tuttiFusion *fusion)
   const struct config *config = &fusion->config;
   struct served *served = fusion->served;
   struct deaths *deaths = &served->deaths;
-  if (served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision) return tuttiSuccess;
+  deaths->is_made = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision; /* a death ends it */
+  if (deaths->is_made) return tuttiSuccess;
   deaths->dead = tt_alloc((size_t)served->nwords, sizeof *deaths->dead);
-  if (!deaths->dead) return tt_fail(tuttiSystemError, "out of memory for the deaths of %d ranks", config->nranks);
+  deaths->made = tt_alloc((size_t)served->nwords, sizeof *deaths->made);
+  if (!deaths->dead || !deaths->made)
+    return tt_fail(tuttiSystemError, "out of memory for the deaths of %d ranks", config->nranks);
   if (served->kind == TT_SERVER_GOSSIP) return tuttiSuccess;
   if (served->kind != TT_SERVER_SYNCHRONOUS) return tt_offers_make(fusion);
   return tt_takeover_create(&deaths->takeover, config->nranks, config->rank, config->nranks - config->serving.quorum);
@@ -29,11 +32,39 @@ void tt_deaths_free(struct deaths *deaths)
   tt_takeover_destroy(deaths->takeover);
   tt_failover_destroy(deaths->failover);
   tt_free(deaths->dead);
+  tt_free(deaths->made);
 }
 
-void tt_deaths_spare(struct tuttiFusion *fusion)
+/* ---- the end of the making ---- */
+
+tuttiResult_t tt_deaths_spare(struct tuttiFusion *fusion)
 {
-  if (fusion->served && tt_deaths_are_survived(fusion)) tt_comm_spare(fusion->config.channel[0]);
+  struct packet *packet = tt_packet_make(MADE, 0);
+  if (!packet) return tuttiSystemError;
+  tt_comm_spare(fusion->config.channel[0]);
+  tuttiResult_t result = tt_comm_health(fusion->config.channel[0]);
+  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
+    if (rank != fusion->config.rank) result = tt_packet_post(fusion, packet, rank);
+  tt_packet_drop(packet);
+  tt_deaths_hear(fusion, fusion->config.rank);
+  return result;
+}
+
+void tt_deaths_hear(struct tuttiFusion *fusion, int rank)
+{
+  fusion->served->deaths.made[rank / 64] |= (uint64_t)1 << (rank % 64);
+}
+
+int tt_deaths_made(struct tuttiFusion *fusion)
+{
+  struct deaths *deaths = &fusion->served->deaths;
+  for (int rank = 0; rank < fusion->config.nranks; rank++)
+    if (!tt_set_has(deaths->made, rank) && !tt_comm_is_lost(fusion->config.channel[0], rank)) return 0;
+  pthread_mutex_lock(&fusion->shared.mutex);
+  deaths->is_made = 1;
+  pthread_cond_broadcast(&fusion->shared.done);
+  pthread_mutex_unlock(&fusion->shared.mutex);
+  return 1;
 }
 
 /* Writes "rank 3" or "ranks 1, 2". */

@@ -176,6 +176,7 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   int has_share = head->share >= 0 && head->share < fusion->config.nranks && shards->number[head->share] >= 0;
   if (head->kind == LEAVES) return payload == 0 && head->version < UINT64_MAX; /* counted from 1 */
   if (head->kind == LIVES) return payload == 0;
+  if (head->kind == MADE) return payload == 0 && tt_deaths_are_survived(fusion);
   if (head->kind == HELD) return payload == 0 && shards->by_decision && has_share;
   if (head->kind == SEEN || head->kind == SHOW) return payload == 0 && shards->by_decision;
   if (head->kind == DECIDED || head->kind == REPORT || head->kind == ORDER)
@@ -222,6 +223,10 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   if (head.kind < 0 || head.kind >= PACKET_KINDS || head.kind != message->tag ||
       !is_right(fusion, &head, message->bytes))
     return tt_packet_wrong(fusion, message->peer);
+  if (head.kind == MADE) {
+    tt_deaths_hear(fusion, message->peer);
+    return tuttiSuccess;
+  }
   struct packet *packet = tt_packet_make((enum packet_kind)head.kind, message->bytes - sizeof head);
   if (!packet) return tuttiSystemError;
   memcpy(&packet->head, mailbox->room, message->bytes);

@@ -39,6 +39,11 @@ static int has_not_answered(const struct tuttiFusion *fusion, int rank)
   return owes;
 }
 
+static int has_not_come(const struct tuttiFusion *fusion, int rank)
+{
+  return !tt_set_has(fusion->served->deaths.made, rank) && !tt_comm_is_lost(fusion->config.channel[0], rank);
+}
+
 static int has_not_left(const struct tuttiFusion *fusion, int rank)
 {
   return !fusion->served->left[rank];
@@ -74,9 +79,14 @@ static void step_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTE
            ranks);
 }
 
-static void end_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTES])
+static void others_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTES])
 {
   char ranks[RANKS_BYTES];
+  if (!fusion->served->deaths.is_made) {
+    ranks_write(fusion, has_not_come, ranks);
+    snprintf(text, SENTENCE_BYTES, "in the creation of a fusion for %s", ranks);
+    return;
+  }
   ranks_write(fusion, has_not_left, ranks);
   snprintf(text, SENTENCE_BYTES, "in tuttiFusionDestroy without a sign of others: not destroyed by %s", ranks);
 }
@@ -89,11 +99,11 @@ tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
   const struct served *served = fusion->served;
   struct patience *patience = &fusion->served->patience;
   int in_step = served->member.nsent == config->n || served->member.is_held_back;
-  int in_end = served->is_leaving && served->nleft < config->nranks;
+  int for_others = !served->deaths.is_made || (served->is_leaving && served->nleft < config->nranks);
   char text[SENTENCE_BYTES];
-  if (!in_step && (moved || !in_end)) {
+  if (!in_step && (moved || !for_others)) {
     patience->since_ns = 0;
-    if (!in_end) patience->is_warned = 0;
+    if (!for_others) patience->is_warned = 0;
     return tuttiSuccess;
   }
   uint64_t now_ns = tt_now_ns();
@@ -102,7 +112,7 @@ tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
   int is_error = config->timeout_ns && ns > config->timeout_ns;
   if (!is_error && (patience->is_warned || ns < config->warn_ns)) return tuttiSuccess;
   if (in_step) step_write(fusion, text);
-  else end_write(fusion, text);
+  else others_write(fusion, text);
   if (is_error)
     return tt_fail(tuttiInvalidUsage, "rank %d has waited %.1f s (TUTTI_TIMEOUT_MS) %s", config->rank,
                    (double)ns / 1e9, text);

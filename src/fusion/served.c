@@ -264,15 +264,16 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
   return n;
 }
 
-/* One turn. 1: something moved. */
+/* One turn. 1: something moved. Packets about weights wait until this rank has its own. */
 static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
   const struct served *served = fusion->served;
-  int moved = tt_packets_move(fusion, look, result);
+  int moved = tt_packets_move(fusion, look, result), has_weights = served->is_given || served->is_leaving;
+  if (*result == tuttiSuccess && !served->deaths.is_made) moved |= tt_deaths_made(fusion);
   if (*result == tuttiSuccess) moved |= tt_member_send(fusion, result);
-  if (*result == tuttiSuccess && (served->is_given || served->is_leaving)) moved |= packets_take(fusion, result);
+  if (*result == tuttiSuccess && has_weights) moved |= packets_take(fusion, result);
   if (*result == tuttiSuccess) moved |= tt_member_step(fusion);
-  if (*result == tuttiSuccess && (look || !moved)) *result = tt_deaths_look(fusion);
+  if (*result == tuttiSuccess && has_weights && (look || !moved)) *result = tt_deaths_look(fusion);
   if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
   if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);
   if (*result == tuttiSuccess) *result = tt_patience_look(fusion, moved);
@@ -296,6 +297,7 @@ static tuttiResult_t serve(struct tuttiFusion *fusion)
   tt_waiter_init(waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
   waiter->sleep = tt_served_sleep;
   waiter->sleeper = fusion;
+  if (!served->deaths.is_made) result = tt_deaths_spare(fusion);
   while (result == tuttiSuccess && !is_over(fusion)) {
     int is_stopping = !tt_fusion_users_look(fusion, &result), moved = 0;
     if (!served->is_given) served->is_given = are_weights_given(fusion);
@@ -320,6 +322,18 @@ void *tt_fusion_served_main(void *context)
 }
 
 /* ---- the callers' side ---- */
+
+tuttiResult_t tt_fusion_served_await(struct tuttiFusion *fusion)
+{
+  struct shared *shared = &fusion->shared;
+  pthread_mutex_lock(&shared->mutex);
+  while (!fusion->served->deaths.is_made && shared->failed == tuttiSuccess)
+    pthread_cond_wait(&shared->done, &shared->mutex);
+  tuttiResult_t result = fusion->served->deaths.is_made ? tuttiSuccess : shared->failed;
+  if (result != tuttiSuccess) tt_fail_quiet(result, shared->sentence);
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
 
 int tt_fusion_serves(const struct tuttiFusion *fusion, int share)
 {

@@ -28,6 +28,7 @@ enum packet_kind {
                    `step` what its shares go back to */
   ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it, and who serves each share */
   OFFER,        /* to who serves a share of a dead rank: as weights; `step` is 1 + the last one that was answered */
+  MADE,         /* the sender has all that the fusion needs, and takes deaths for no failure */
   PACKET_KINDS
 };
 
@@ -110,6 +111,8 @@ struct version {
  * a rank's own weights, which die with it. */
 struct deaths {
   uint64_t *dead;               /* a set; NULL: a death ends the fusion */
+  uint64_t *made;               /* ranks that have said so, a set */
+  int is_made;                  /* all that live have, or a death is a failure. Set under the mutex */
   struct tt_takeover *takeover; /* NULL: not by decision */
   struct tt_failover *failover; /* NULL: by decision, or gossip */
   struct packet *waiting;       /* of an epoch that has not begun here, or for a share that is not served here yet */
@@ -315,8 +318,14 @@ tuttiResult_t tt_decision_take(struct tuttiFusion *fusion, struct share *share, 
 tuttiResult_t tt_deaths_make(struct tuttiFusion *fusion);
 void tt_deaths_free(struct deaths *deaths);
 
-/* From now on ranks may die: on all ranks, when the fusion is made. */
-void tt_deaths_spare(struct tuttiFusion *fusion);
+/* The end of the making: from now on ranks may die, and the fusion is made once all that live have come here. So it is
+ * made on all of them or on none: a rank that fails before it has come here ends the channel of all. 1: it is made
+ * now. Errors: it was known before that a rank has died, or has failed; tuttiSystemError. */
+tuttiResult_t tt_deaths_spare(struct tuttiFusion *fusion);
+int tt_deaths_made(struct tuttiFusion *fusion);
+
+/* A rank has said that it has come there. */
+void tt_deaths_hear(struct tuttiFusion *fusion, int rank);
 
 /* Looks for ranks that have died, or have left without a word. Errors: too many have died. */
 tuttiResult_t tt_deaths_look(struct tuttiFusion *fusion);
@@ -371,8 +380,8 @@ void tt_exchange_end(struct tuttiFusion *fusion, int tensor, int owner, const fl
 
 /* ---- patience.c ---- */
 
-/* Warns, or fails, if this rank has waited too long for others: for weights of a step that it has pushed, or, once it
- * has left, for a sign of those that have not. After each turn of the engine. */
+/* Warns, or fails, if this rank has waited too long for others: in the making, for weights of a step that it has
+ * pushed, or, once it has left, for a sign of those that have not. After each turn of the engine. */
 tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved);
 
 /* The sleep of the engine (struct tt_waiter), which a push ends; its descriptor. Errors: tuttiSystemError: none is
@@ -420,8 +429,9 @@ void tt_fusion_serving_keep(struct serving *serving, const struct serving *from)
 tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion);
 void tt_fusion_served_free(struct tuttiFusion *fusion); /* after its channel */
 
-/* The engine of such a fusion. */
+/* The engine of such a fusion; its creator waits until it is made. Errors: it is not. */
 void *tt_fusion_served_main(void *fusion);
+tuttiResult_t tt_fusion_served_await(struct tuttiFusion *fusion);
 
 /* A rank contributes no more. */
 void tt_served_left(struct tuttiFusion *fusion, int rank, uint64_t version);

@@ -82,7 +82,9 @@ int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
 
 void tt_watch_spare(struct tt_watch *watch)
 {
+  tt_service_lock(); /* a loss that is being found is a failure before this returns, or it is none */
   atomic_store(&watch->spares, 1);
+  tt_service_unlock();
 }
 
 /* ---- notices ---- */

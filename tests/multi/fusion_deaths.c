@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fusions with a quorum, of which ranks are killed: the others go on, with weights that have the same contributors to
  * a step in all elements and on all ranks, those that died included, and nothing of one step in another. One death more
- * is an error that names all dead ranks; a collective of the communicator fails at the first one, as ever.
+ * is an error that names all dead ranks; a collective of the communicator fails at the first one, as ever. A rank that
+ * dies while the fusion is made ends that on all others, or on none; once it is made on one rank it is on all.
  * "--seed N": the moments of death; "--times N": so many of each kind.
  * Labels: processes. */
 #include <pthread.h>
@@ -16,11 +17,12 @@
 #include <cmocka.h>
 
 #define RANKS 6
+#define MAKING_US 30000 /* about as long as it takes to make a fusion */
 
 static uint64_t first_seed = 1;
 static int times = 1;
 
-enum moment { BEFORE_PUSHES, AMID_PUSHES, BEHIND_PUSHES, ANY_TIME };
+enum moment { AT_ONCE, BEFORE_PUSHES, AMID_PUSHES, BEHIND_PUSHES, ANY_TIME };
 
 struct killing {
   int quorum, ndead, first; /* these ranks die: from `first` on */
@@ -33,6 +35,7 @@ struct shared {
   struct killing killing;
   _Atomic int ended[RANKS];
   float values[RANKS][TAGS]; /* by tag, of those that have ended */
+  _Atomic int made[RANKS];   /* 1 + the result of tuttiFusionCreate */
 };
 
 static void *killer(void *argument)
@@ -84,8 +87,9 @@ static int life_body(const struct ranks *self)
   float sum = 1;
   uint64_t steps = 0;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK(job_make(self, &job, comm) == 0);
-  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
+  RANKS_CHECK(job_begin(self, &job, comm) == 0);
+  if (killing->moment == AT_ONCE && dies(self, killing)) raise(SIGKILL); /* others are in tuttiFusionCreate still */
+  RANKS_CHECK(job_give(self, &job) == 0);
   for (; job.info.updates < TAGS; steps++) {
     if (die_maybe(self, &job, killing)) return last_step(self, &job, killing);
     RANKS_CHECK(job_step(self, &job, (int)job.info.updates, (float)(1 << self->rank)) == 0);
@@ -129,8 +133,9 @@ static void ranks_that_live_have_the_same_weights(void **state)
     {2, 1, 0, BEFORE_PUSHES, 5, 0, 0}, /* the decider */
     {2, 1, 1, AMID_PUSHES, 0, 0, 0},   /* before any update */
     {3, 2, 2, BEHIND_PUSHES, 4, 0, 0}, {3, 2, 4, AMID_PUSHES, 7, 1, 0}, {4, 2, 0, BEHIND_PUSHES, 3, 6, 0},
-    {1, 1, 0, BEFORE_PUSHES, 9, 0, 0}, {1, 1, 1, BEHIND_PUSHES, 9, 0, 0}}; /* one is left */
-  static const int nranks[] = {3, 3, 5, 5, 6, 2, 2};
+    {1, 1, 0, BEFORE_PUSHES, 9, 0, 0}, {1, 1, 1, BEHIND_PUSHES, 9, 0, 0}, /* one is left */
+    {2, 1, 1, AT_ONCE, 0, 0, 0}, {3, 2, 4, AT_ONCE, 0, 0, 0}, {3, 2, 0, AT_ONCE, 0, 0, 0}};
+  static const int nranks[] = {3, 3, 5, 5, 6, 2, 2, 3, 5, 5};
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (size_t k = 0; k < sizeof killings / sizeof *killings; k++)
@@ -164,7 +169,6 @@ static int doom_body(const struct ranks *self)
   tuttiResult_t result = tuttiSuccess;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm) == 0);
-  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
   for (int k = 0; result == tuttiSuccess; k++) {
     if (k == 4 && (self->rank == 1 || self->rank == 2)) raise(SIGKILL);
     for (int t = 0; t < TAGGED && result == tuttiSuccess; t++) result = gradient_push(job.fusion, &job.g, t, NULL);
@@ -227,6 +231,67 @@ static void words_of_deaths_are_longer_than_short_weights(void **state)
   unsetenv("TUTTI_DEBUG");
 }
 
+/* ---- deaths in the making ---- */
+
+static int making_body(const struct ranks *self)
+{
+  static useconds_t us;
+  struct shared *shared = self->argument;
+  const struct killing *killing = &shared->killing;
+  struct job job = {.quorum = killing->quorum};
+  uint64_t chance = killing->seed + (uint64_t)self->rank;
+  tuttiComm_t comm;
+  pthread_t thread;
+  us = 1 + (useconds_t)below(&chance, MAKING_US);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (dies(self, killing)) RANKS_CHECK(pthread_create(&thread, NULL, killer, &us) == 0);
+  tuttiResult_t result = job_create(&job, comm);
+  atomic_store(&shared->made[self->rank], 1 + (int)result);
+  if (dies(self, killing)) pause();
+  RANKS_CHECK(result == tuttiSuccess || result == tuttiRemoteError);
+  if (result == tuttiSuccess) {
+    RANKS_CHECK(gradients_make(&job.g, tagged, TAGGED, 64, 0) && job_give(self, &job) == 0);
+    while (job.info.updates < 3) RANKS_CHECK(job_step(self, &job, (int)job.info.updates, 1) == 0);
+    RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
+    gradients_free(&job.g);
+  }
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void making_check(const char *transport, uint64_t seed, int nmade[2])
+{
+  struct shared *shared = ranks_shared(sizeof *shared);
+  uint64_t chance = seed;
+  int nranks = 3 + (int)below(&chance, RANKS - 2), ndead = 1 + (int)below(&chance, (size_t)(nranks - 1) / 2), made = 0;
+  struct killing *killing = &shared->killing;
+  *killing = (struct killing){.quorum = nranks - ndead, .ndead = ndead, .seed = seed};
+  killing->first = (int)below(&chance, (size_t)nranks);
+  int nbad = run_fusion(transport, nranks, making_body, shared);
+  if (nbad != ndead)
+    fail_msg("%s, seed %llu: %d of %d ranks failed", transport, (unsigned long long)seed, nbad, nranks);
+  for (int rank = 0; rank < nranks; rank++) {
+    int is_dead = (rank - killing->first + nranks) % nranks < ndead, its = atomic_load(&shared->made[rank]);
+    if (is_dead && its != 1 + tuttiSuccess) continue; /* it may have died before */
+    if (made && its != made)
+      fail_msg("%s, seed %llu: the creation returned %d on rank %d, %d on others", transport, (unsigned long long)seed,
+               its - 1, rank, made - 1);
+    made = its;
+  }
+  nmade[made == 1 + tuttiSuccess]++;
+}
+
+static void a_death_in_the_making_ends_it_on_all_or_on_none(void **state)
+{
+  int nmade[2] = {0, 0};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int t = 0; ranks_transports(t); t++)
+    for (int k = 0; k < 6 * times; k++) making_check(ranks_transports(t), first_seed + (uint64_t)(2 * k + t), nmade);
+  unsetenv("TUTTI_DEBUG");
+  print_message("%d made, %d not\n", nmade[1], nmade[0]);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
@@ -234,6 +299,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(a_death_at_any_time_is_survived),
       cmocka_unit_test(one_death_more_names_all),
       cmocka_unit_test(words_of_deaths_are_longer_than_short_weights),
+      cmocka_unit_test(a_death_in_the_making_ends_it_on_all_or_on_none),
   };
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);

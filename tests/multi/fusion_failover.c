@@ -36,7 +36,7 @@ static const struct rule {
              {"easgd", "easgd:0.5", 0, 0}, {"gossip", "gossip", 0, 0}};
 enum { RULES = sizeof rules / sizeof *rules, ASGD = 0, SOFTSYNC = 2, EASGD = 3, GOSSIP = 4 };
 
-enum moment { BEFORE_PUSHES, AMID_PUSHES, BEHIND_PUSHES, ANY_TIME };
+enum moment { AT_ONCE, BEFORE_PUSHES, AMID_PUSHES, BEHIND_PUSHES, ANY_TIME };
 
 struct killing {
   const struct rule *rule;
@@ -83,6 +83,16 @@ static float at(const struct job *job, const char *in, int t, size_t e)
   return value;
 }
 
+static int place_of(const struct ranks *self, const struct killing *killing, int rank)
+{
+  return (rank - killing->first + self->nranks) % self->nranks;
+}
+
+static int dies(const struct ranks *self, const struct killing *killing, int rank)
+{
+  return place_of(self, killing, rank) < killing->ndead;
+}
+
 static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm, const struct killing *killing)
 {
   static float weights[5000];
@@ -92,6 +102,7 @@ static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm,
   config.quorum = killing->rule->quorum;
   config.staleness = killing->rule->staleness;
   RANKS_CHECK(tuttiFusionCreate(&job->fusion, comm, tensors, TENSORS, &config) == tuttiSuccess);
+  if (killing->moment == AT_ONCE && dies(self, killing, self->rank)) raise(SIGKILL); /* others are in the call still */
   RANKS_CHECK(gradients_make(&job->g, tensors, TENSORS, 64, 0));
   for (size_t e = 0; e < 5000; e++) weights[e] = exchanges(killing) && owner_of(self, e) < 0 ? SAME : 0;
   for (int t = 0; t < TENSORS; t++)
@@ -130,16 +141,6 @@ static int weights_check(const struct ranks *self, const struct job *job, const 
 }
 
 /* ---- deaths ---- */
-
-static int place_of(const struct ranks *self, const struct killing *killing, int rank)
-{
-  return (rank - killing->first + self->nranks) % self->nranks;
-}
-
-static int dies(const struct ranks *self, const struct killing *killing, int rank)
-{
-  return place_of(self, killing, rank) < killing->ndead;
-}
 
 static void *killer(void *argument)
 {
@@ -193,7 +194,6 @@ static int life_body(const struct ranks *self)
   float sum = 1;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm, killing) == 0);
-  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* it is made on all ranks */
   while (job.step < STEPS) {
     int is_last = die_maybe(self, &job, killing);
     RANKS_CHECK(step_make(self, &job, 1, is_last) == 0);
@@ -236,8 +236,8 @@ static void contributions_of_live_ranks_are_in_all_weights_once(void **state)
 {
   static const struct killing killings[] = {{NULL, 1, 0, BEFORE_PUSHES, 5, 0, 0}, {NULL, 1, 1, AMID_PUSHES, 0, 0, 0},
                                             {NULL, 2, 2, BEHIND_PUSHES, 4, 0, 0}, {NULL, 4, 1, AMID_PUSHES, 3, 2, 0},
-                                            {NULL, 1, 0, BEHIND_PUSHES, 9, 0, 0}};
-  static const int nranks[] = {3, 3, 5, 5, 2};
+                                            {NULL, 1, 0, BEHIND_PUSHES, 9, 0, 0}, {NULL, 2, 2, AT_ONCE, 0, 0, 0}};
+  static const int nranks[] = {3, 3, 5, 5, 2, 4};
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (int rule = 0; rule < RULES; rule++)

@@ -45,7 +45,7 @@ static inline tuttiResult_t add(void *context, const tuttiFusionShard_t *shard)
 
 static const float zeros[5000];
 
-static inline int job_begin(const struct ranks *self, struct job *job, tuttiComm_t comm)
+static inline tuttiResult_t job_create(struct job *job, tuttiComm_t comm)
 {
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
   config.update = job->planes == 2 ? "function:2" : "function";
@@ -54,17 +54,27 @@ static inline int job_begin(const struct ranks *self, struct job *job, tuttiComm
   config.quorum = job->quorum;
   config.staleness = job->staleness;
   job->info.size = sizeof job->info;
-  RANKS_CHECK(tuttiFusionCreate(&job->fusion, comm, tagged, TAGGED, &config) == tuttiSuccess);
+  return tuttiFusionCreate(&job->fusion, comm, tagged, TAGGED, &config);
+}
+
+static inline int job_begin(const struct ranks *self, struct job *job, tuttiComm_t comm)
+{
+  RANKS_CHECK(job_create(job, comm) == tuttiSuccess);
   RANKS_CHECK(gradients_make(&job->g, tagged, TAGGED, 64, 0));
+  return 0;
+}
+
+static inline int job_give(const struct ranks *self, const struct job *job)
+{
+  for (int t = 0; t < TAGGED; t++)
+    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, (float *)(uintptr_t)zeros, tagged[t].count, 1) == tuttiSuccess);
   return 0;
 }
 
 static inline int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
 {
   RANKS_CHECK(job_begin(self, job, comm) == 0);
-  for (int t = 0; t < TAGGED; t++)
-    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, (float *)(uintptr_t)zeros, tagged[t].count, 1) == tuttiSuccess);
-  return 0;
+  return job_give(self, job);
 }
 
 static inline void tag_put(const struct job *job, int t, int tag, float value)
