@@ -35,7 +35,7 @@ static int njobs = 12;
 static uint64_t first_seed = 1;
 static struct campaign campaign = {.name = "views"};
 
-enum { BROADCAST, REDUCE, ALL_GATHER, ALL_REDUCE };
+enum { BROADCAST, REDUCE, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER, BARRIER, KINDS };
 
 /* A call, as a rank knows it. */
 struct outcome {
@@ -63,8 +63,8 @@ static void shape(const struct job *job, int k, int nranks, int *kind, int *root
   static const size_t counts[] = {1, 100, MOST / RANKS};
   *count = counts[below(&chance, 3)];
   chance = job->seed * 104729 + (uint64_t)k / 16;
-  *kind = (int)below(&chance, 6);
-  if (*kind > ALL_REDUCE) *kind = BROADCAST;
+  *kind = (int)below(&chance, KINDS + 3);
+  if (*kind >= KINDS) *kind = BROADCAST;
   *root = (int)below(&chance, (size_t)nranks);
 }
 
@@ -85,6 +85,18 @@ static uint64_t ranks_in(const int64_t *data, size_t count)
 
 static int64_t in[MOST], out[MOST]; /* of this process */
 
+/* Shares of ranks in their order: 0: they are wrong. */
+static int are_shares(int nranks, size_t count)
+{
+  for (int r = 0, last = -1; r < nranks; r++) {
+    uint64_t of = ranks_in(out + (size_t)r * count, count);
+    int who = of ? __builtin_ctzll(of) : -1;
+    if (!of || (of & (of - 1)) || who <= last) return 0;
+    last = who;
+  }
+  return 1;
+}
+
 static tuttiResult_t call(const struct job *job, int self, int k, tuttiComm_t comm, uint64_t *ranks)
 {
   int kind, root, nranks, rank;
@@ -92,25 +104,24 @@ static tuttiResult_t call(const struct job *job, int self, int k, tuttiComm_t co
   tuttiCommCount(comm, &nranks);
   tuttiCommUserRank(comm, &rank);
   shape(job, k, nranks, &kind, &root, &count);
-  for (size_t e = 0; e < count; e++) in[e] = (int64_t)1 << 4 * self;
+  for (size_t e = 0; e < count * (size_t)nranks; e++) in[e] = (int64_t)1 << 4 * self;
   memset(out, 0, sizeof out);
-  tuttiResult_t result;
+  tuttiResult_t result = tuttiSuccess;
   *ranks = UINT64_MAX;
   if (kind == BROADCAST) result = tuttiBroadcast(in, out, count, tuttiInt64, root, comm, NULL);
   else if (kind == REDUCE) result = tuttiReduce(in, out, count, tuttiInt64, tuttiSum, root, comm, NULL);
   else if (kind == ALL_GATHER) result = tuttiAllGather(in, out, count, tuttiInt64, comm, NULL);
-  else result = tuttiAllReduce(in, out, count, tuttiInt64, tuttiSum, comm, NULL);
-  if (result != tuttiSuccess) return result;
-  if (kind == ALL_REDUCE || (kind == REDUCE && rank == root)) *ranks = ranks_in(out, count);
-  else if (kind == BROADCAST && ranks_in(out, count) == 0) *ranks = 0;
-  else if (kind == ALL_GATHER) { /* shares of ranks in their order */
-    for (int r = 0, last = -1; r < nranks && *ranks; r++) {
-      uint64_t of = ranks_in(out + (size_t)r * count, count);
-      int who = of ? __builtin_ctzll(of) : -1;
-      if (!of || (of & (of - 1)) || who <= last) *ranks = 0;
-      last = who;
-    }
-  }
+  else if (kind == ALL_REDUCE) result = tuttiAllReduce(in, out, count, tuttiInt64, tuttiSum, comm, NULL);
+  else if (kind == REDUCE_SCATTER) result = tuttiReduceScatter(in, out, count, tuttiInt64, tuttiSum, comm, NULL);
+  else if (kind == ALL_TO_ALL) result = tuttiAlltoAll(in, out, count, tuttiInt64, comm, NULL);
+  else if (kind == GATHER) result = tuttiGather(in, out, count, tuttiInt64, root, comm, NULL);
+  else if (kind == SCATTER) result = tuttiScatter(in, out, count, tuttiInt64, root, comm, NULL);
+  else result = tuttiBarrier(comm, NULL);
+  if (result != tuttiSuccess || kind == BARRIER || ((kind == REDUCE || kind == GATHER) && rank != root)) return result;
+  if (kind == BROADCAST || kind == SCATTER) *ranks = ranks_in(out, count) ? UINT64_MAX : 0;
+  else if (kind == ALL_GATHER || kind == ALL_TO_ALL || kind == GATHER)
+    *ranks = are_shares(nranks, count) ? UINT64_MAX : 0;
+  else *ranks = ranks_in(out, count);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "ranks.h"
 #include "tutti_counts.h"
 #include "tutti_fusion.h"
+#include "tutti_grow.h"
 #include "tutti_message.h"
 #include "tutti_reduce.h"
 #include "tutti_tools.h"
@@ -72,6 +73,7 @@ static int refuses(const struct ranks *self)
   int from = 0;
   const char *name;
   void *handle = &value;
+  tuttiUniqueId id;
   tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
   const tuttiFusionTensor_t tensor = {.count = 1, .type = tuttiFloat};
   options.codec = "int8";
@@ -84,10 +86,13 @@ static int refuses(const struct ranks *self)
   REFUSED(tuttiSend(&value, 1, tuttiFloat, 0, comm, NULL), "sends and receives");
   REFUSED(tuttiRecv(&value, 1, tuttiFloat, 0, comm, NULL), "sends and receives");
   REFUSED(tuttiSendTag(&value, 1, tuttiFloat, 0, 1, comm), "messages with tags");
+  REFUSED(tuttiRecvTag(&value, 1, tuttiFloat, 0, 1, comm, NULL), "messages with tags");
   REFUSED(tuttiAllReduceWith(&value, &value, 1, tuttiFloat, tuttiSum, &options, comm, NULL), "codecs");
   REFUSED(tuttiFusionCreate(&fusion, comm, &tensor, 1, NULL), "fusions");
   REFUSED(tuttiCommSplit(comm, 0, 0, &other, NULL), "splits");
   REFUSED(tuttiCommShrink(comm, &from, 0, &other, NULL, TUTTI_SHRINK_ABORT), "shrinks");
+  REFUSED(tuttiCommGetUniqueId(comm, &id), "grows");
+  REFUSED(tuttiCommGrow(comm, self->nranks + 1, NULL, -1, &other, NULL), "grows");
   REFUSED(tuttiCommGetTransport(comm, 0, &name), "questions for transports");
   REFUSED(tuttiCommSuspend(comm, 0), "suspends");
   RANKS_CHECK(tuttiCommRegister(comm, &value, sizeof value, &handle) == tuttiSuccess && !handle);
