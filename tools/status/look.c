@@ -65,6 +65,15 @@ static void here_take(struct tt_rank_status *rank, const struct tt_rank_slot *sl
   rank->age_ns = age_of(slot, rank->is_inside ? times.began : times.ended, now);
 }
 
+/* In a container times may begin elsewhere. */
+static void process_take(struct tt_rank_status *rank, const struct tt_page_name *name)
+{
+  pid_t here = tt_process_here(name->pid_namespace, name->pid);
+  if (!here) return;
+  rank->pid = here;
+  tt_main_thread_read(&rank->thread, here, name->pid_namespace == tt_pid_namespace() ? name->start : 0);
+}
+
 static void rank_take(struct tt_rank_status *rank, const struct view *view, int number)
 {
   const struct tt_page *page = view->page;
@@ -77,8 +86,7 @@ static void rank_take(struct tt_rank_status *rank, const struct view *view, int 
   if (slot) {
     here_take(rank, slot, view->now_ns);
     if (page->head->is_second == 1) lacks_take(rank, slot);
-    if (name->pid_namespace && name->pid_namespace == tt_pid_namespace())
-      tt_main_thread_read(&rank->thread, name->pid, name->start);
+    process_take(rank, name);
   } else if (atomic_load_explicit(&page->news[number].heard_ns, memory_order_acquire)) {
     rank->seen = TT_SEEN_AFAR;
     rank->entered = atomic_load_explicit(&page->news[number].entered, memory_order_relaxed);

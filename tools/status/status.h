@@ -26,7 +26,7 @@ struct tt_main_thread {
 
 /* The state of one rank. */
 struct tt_rank_status {
-  int32_t rank, pid;
+  int32_t rank, pid;          /* pid: as it is seen from here, if the process is */
   char host[TT_HOST_NAME_BYTES];
   enum tt_seen seen;
   struct tt_main_thread thread;
@@ -83,6 +83,9 @@ tuttiResult_t tt_status_take(struct tt_comm_status *status, const struct tt_page
 void tt_status_destroy(struct tt_comm_status *status); /* zeroed ones are allowed */
 
 /* ---- thread.c ---- */
+
+/* The number that a process of another PID namespace has here; 0: it cannot be seen from here. */
+pid_t tt_process_here(uint64_t namespace, pid_t pid);
 
 /* Looks up the main thread of a process in /proc; start as tt_process_start. */
 void tt_main_thread_read(struct tt_main_thread *thread, pid_t pid, uint64_t start);

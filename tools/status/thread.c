@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The main thread of a process, as /proc shows it. */
+/* The main thread of a process, as /proc shows it, also of one in a container. */
 #include "status/status.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* Reads a file of /proc/PID; "" if it may not be read. */
@@ -15,6 +18,35 @@ static void file_read(pid_t pid, const char *name, char *text, size_t size)
   size_t n = file ? fread(text, 1, size - 1, file) : 0;
   text[n] = 0;
   if (file) fclose(file);
+}
+
+/* 1: the process numbered `here` has this number in the PID namespace. The last number of its line NSpid is that. */
+static int is_process(pid_t here, uint64_t namespace, pid_t pid)
+{
+  char path[64], text[4096];
+  struct stat its;
+  snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)here);
+  if (stat(path, &its) != 0 || (uint64_t)its.st_ino != namespace) return 0;
+  file_read(here, "status", text, sizeof text);
+  char *line = strstr(text, "\nNSpid:"), *end = line ? strchr(line + 1, '\n') : NULL;
+  if (!end) return 0;
+  *end = 0;
+  char *number = strrchr(line, '\t');
+  return number && atoi(number + 1) == (int)pid;
+}
+
+pid_t tt_process_here(uint64_t namespace, pid_t pid)
+{
+  pid_t found = 0;
+  if (!namespace || namespace == tt_pid_namespace()) return namespace ? pid : 0;
+  DIR *folder = opendir("/proc");
+  if (!folder) return 0;
+  for (const struct dirent *at; !found && (at = readdir(folder)) != NULL;) {
+    pid_t here = isdigit((unsigned char)at->d_name[0]) ? (pid_t)atoi(at->d_name) : 0;
+    if (here && is_process(here, namespace, pid)) found = here;
+  }
+  closedir(folder);
+  return found;
 }
 
 /* The system calls in which programs wait for something. */
