@@ -189,6 +189,8 @@ int tt_takeover_ordered(struct tt_takeover *takeover, int from, const struct tt_
       !is_of_ranks(takeover, order->holders) || first_without(takeover, order->dead) != from ||
       !are_owners(takeover, order))
     return 0;
+  for (int w = 0; w < takeover->nwords; w++)
+    if (order->dead[w] & order->holders[w]) return 0;
   if (!takeover->is_stopped || !is_same(takeover, order->dead, takeover->dead)) return 1; /* one more has died since */
   memmove(takeover->chosen, order->holders, (size_t)takeover->nwords * sizeof *order->holders);
   memmove(takeover->next, order->owners, (size_t)takeover->nranks * sizeof *order->owners);

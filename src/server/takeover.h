@@ -44,7 +44,7 @@ void tt_takeover_destroy(struct tt_takeover *takeover); /* NULL is allowed */
 void tt_takeover_died(struct tt_takeover *takeover, int rank);
 
 /* A rank (also this one) has said TT_REPORT. Returns 0 and changes nothing if no correct rank says this: the sets have
- * others than ranks, or the sender among the dead. Likewise below. */
+ * others than ranks, or the sender among the dead. Likewise below, also with a holder among the dead. */
 struct tt_takeover_report {
   const uint64_t *dead, *serves; /* serves: shares that have a server on the sender: its own, and others */
   uint64_t version; /* the newest of which the sender holds complete weights */

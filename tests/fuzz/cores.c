@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pure cores that are given what other ranks have said: decision tables, codes, words of views and of replicas,
- * contributions and decisions of servers, rounds of a fusion. Events come in any order, with any numbers. */
+ * contributions and decisions of servers, reports, orders and offers of their takeovers, rounds of a fusion. Events
+ * come in any order, with any numbers. */
 #include <string.h>
 
 #include "algos/algos.h"
@@ -10,7 +11,9 @@
 #include "fusion/sequence_private.h"
 #include "fuzz.h"
 #include "raft/raft.h"
+#include "server/failover.h"
 #include "server/server.h"
+#include "server/takeover.h"
 #include "tuner/tuner.h"
 #include "view/view.h"
 
@@ -207,6 +210,117 @@ static size_t server_make(int number, uint8_t bytes[FUZZ_BYTES])
   return n;
 }
 
+/* ---- takeovers ---- */
+
+enum { HEIRS = 4 };
+#define ALL_HEIRS (uint64_t)15
+
+/* Sets of ranks, some of them with one that there is not. */
+static uint64_t set_take(struct fuzz_bytes *input)
+{
+  uint64_t set = fuzz_take(input, 1);
+  return set < 250 ? set & ALL_HEIRS : set;
+}
+
+static void takeover_run(const uint8_t *bytes, size_t len)
+{
+  struct fuzz_bytes input = {bytes, len};
+  struct tt_takeover *takeover;
+  struct tt_takeover_action action;
+  uint64_t died = 0;
+  FUZZ_CHECK(tt_takeover_create(&takeover, HEIRS, 1, 2) == tuttiSuccess);
+  while (input.left) {
+    int what = (int)fuzz_take(&input, 1), from = what / 3 % (HEIRS + 2) - 1;
+    uint64_t dead = set_take(&input), holders = set_take(&input), version = small_take(&input);
+    const struct tt_takeover_report report = {&dead, &holders, version, small_take(&input)};
+    int32_t owners[HEIRS];
+    const struct tt_takeover_order order = {&dead, &holders, owners, version};
+    for (int share = 0; share < HEIRS; share++) owners[share] = (int32_t)(small_take(&input) % 6) - 1;
+    if (what % 3 == 0) {
+      tt_takeover_died(takeover, from);
+      if (from >= 0 && from < HEIRS && from != 1) died |= 1u << from;
+    } else if (what % 3 == 1) FUZZ_CHECK(!tt_takeover_reported(takeover, from, &report) || !(dead & ~ALL_HEIRS));
+    else if (tt_takeover_ordered(takeover, from, &order))
+      FUZZ_CHECK(!(dead & ~ALL_HEIRS) && !(holders & ~ALL_HEIRS) && !(dead & holders));
+    for (int n = 0; tt_takeover_next(takeover, &action); n++) {
+      FUZZ_CHECK(n < 100 && action.to >= 0 && action.to < HEIRS);
+      FUZZ_CHECK(action.act == TT_BEGIN || action.act == TT_DOOMED || !(died >> action.to & 1));
+    }
+    FUZZ_CHECK(tt_takeover_epoch(takeover) <= __builtin_popcountll(died));
+    for (int share = 0; share < HEIRS; share++) {
+      int owner = tt_takeover_owner(takeover, share);
+      FUZZ_CHECK(owner >= 0 && owner < HEIRS);
+      FUZZ_CHECK(tt_takeover_is_stopped(takeover) || !(died >> owner & 1));
+    }
+  }
+  tt_takeover_destroy(takeover);
+}
+
+static size_t takeover_make(int number, uint8_t bytes[FUZZ_BYTES])
+{
+  /* Rank 0 dies; the others report to this one, which orders; or rank 2 and 3 die, and rank 0 orders. */
+  static const uint8_t first[][9] = {{3, 0, 0, 0, 0, 0, 0, 0, 0}, {7, 1, 2, 5, 4, 0, 0, 0, 0},
+                                     {10, 1, 4, 5, 4, 0, 0, 0, 0}, {13, 1, 8, 4, 4, 0, 0, 0, 0},
+                                     {8, 1, 6, 5, 0, 2, 2, 3, 4}};
+  static const uint8_t other[][9] = {{9, 0, 0, 0, 0, 0, 0, 0, 0}, {5, 4, 3, 6, 0, 1, 2, 1, 4},
+                                     {12, 0, 0, 0, 0, 0, 0, 0, 0}, {5, 12, 3, 6, 0, 1, 2, 1, 2},
+                                     {5, 12, 0, 6, 0, 0, 0, 0, 0}};
+  if (number > 3) return 0;
+  memcpy(bytes, number % 2 ? other : first, sizeof first);
+  return sizeof first - (size_t)(number / 2) * 9;
+}
+
+static void failover_run(const uint8_t *bytes, size_t len)
+{
+  static const int nshards[HEIRS] = {2, 1, 0, 1};
+  struct fuzz_bytes input = {bytes, len};
+  struct tt_failover *failover;
+  struct tt_failover_action action;
+  uint64_t died = 0;
+  int is_owed, served[HEIRS] = {0};
+  FUZZ_CHECK(tt_failover_create(&failover, HEIRS, 1, nshards, (int)fuzz_take(&input, 1) % 2) == tuttiSuccess);
+  while (input.left) {
+    int what = (int)fuzz_take(&input, 1), from = what / 2 % (HEIRS + 2) - 1;
+    if (what % 2 == 0) {
+      FUZZ_CHECK(tt_failover_died(failover, from) == tuttiSuccess);
+      if (from >= 0 && from < HEIRS && from != 1) died |= 1u << from;
+    } else {
+      uint64_t set = 0;
+      struct tt_offer offer = {.share = (int)(small_take(&input) % 6) - 1, .shard = (int)(small_take(&input) % 4) - 1};
+      offer.version = small_take(&input);
+      offer.steps = small_take(&input);
+      offer.set = &set;
+      set = set_take(&input);
+      (void)tt_failover_offered(failover, from, &offer);
+    }
+    for (int n = 0; tt_failover_next(failover, &action); n++) {
+      FUZZ_CHECK(n < 100 && action.share >= 0 && action.share < HEIRS && !(died >> action.to & 1));
+      if (action.act == TT_SERVE) FUZZ_CHECK(!served[action.share]++);
+    }
+    for (int share = 0; share < HEIRS; share++) {
+      int owner = tt_failover_owner(failover, share);
+      FUZZ_CHECK(owner >= 0 && owner < HEIRS && !(died >> owner & 1));
+      FUZZ_CHECK(tt_failover_serves(failover, share) == (share == 1 || served[share]));
+      for (int shard = 0; served[share] && shard < nshards[share]; shard++) {
+        (void)tt_failover_version(failover, share, shard);
+        for (int rank = 0; rank < HEIRS; rank++) (void)tt_failover_steps(failover, share, shard, rank, &is_owed);
+      }
+    }
+  }
+  tt_failover_destroy(failover);
+}
+
+static size_t failover_make(int number, uint8_t bytes[FUZZ_BYTES])
+{
+  /* Rank 0 dies, and the others offer its two shards. */
+  static const uint8_t all[] = {0, 2, 5, 1, 1, 3, 2, 7, 5, 1, 2, 3, 2, 7, 7, 1, 1, 4, 3, 2, 7, 1, 2, 4, 3, 1,
+                                9, 1, 1, 3, 2, 7, 9, 1, 2, 3, 2, 7};
+  if (number > 3) return 0;
+  memcpy(bytes, all, sizeof all);
+  bytes[0] = (uint8_t)number;
+  return sizeof all - (size_t)(number / 2) * 6;
+}
+
 /* ---- rounds of a fusion ---- */
 
 static void rounds_run(const uint8_t *bytes, size_t len)
@@ -349,6 +463,8 @@ const struct fuzz_target fuzz_cores[] = {
     {"view", view_run, NULL, view_make, 0},
     {"raft", raft_run, NULL, raft_make, 0},
     {"server", server_run, NULL, server_make, 0},
+    {"takeover", takeover_run, NULL, takeover_make, 0},
+    {"failover", failover_run, NULL, failover_make, 0},
     {"rounds", rounds_run, NULL, rounds_make, 0},
     {NULL, NULL, NULL, NULL, 0},
 };

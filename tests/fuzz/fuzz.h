@@ -21,7 +21,8 @@ struct fuzz_target {
 };
 
 /* Up to a row without a name. */
-extern const struct fuzz_target fuzz_texts[], fuzz_records[], fuzz_starts[], fuzz_cores[], fuzz_runs[];
+extern const struct fuzz_target fuzz_texts[], fuzz_records[], fuzz_starts[], fuzz_cores[], fuzz_runs[],
+    fuzz_verbs[];
 
 /* Ends the program: the input has shown a fault. */
 #define FUZZ_CHECK(holds)                                 \
