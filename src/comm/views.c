@@ -420,7 +420,10 @@ static tuttiResult_t attempt(struct tuttiComm *comm, struct tt_binding *binding)
   tuttiResult_t result = views->plane ? tuttiSuccess : plane_make(comm);
   if (result == tuttiSuccess) result = carry_out(comm, binding);
   if (result == tuttiSuccess) return result;
-  return atomic_load(&comm->life.aborting) ? tt_comm_aborted(comm) : change(comm, result);
+  if (atomic_load(&comm->life.aborting)) return tt_comm_aborted(comm);
+  result = change(comm, result);
+  tt_watch_give_up(comm->parts.watch);
+  return result;
 }
 
 tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)

@@ -40,6 +40,11 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op)
   else tt_rank_slot_end(watch->own, &call, call.count * tt_type_size(call.type), tt_watch_time());
 }
 
+void tt_watch_give_up(struct tt_watch *watch)
+{
+  if (watch->own) tt_rank_slot_finish(watch->own, tt_rank_slot_entered(watch->own));
+}
+
 void tt_watch_passed(struct tt_watch *watch, const struct tt_call *call, size_t bytes, uint64_t began)
 {
   if (watch->own) tt_rank_slot_pass(watch->own, call, bytes, began);

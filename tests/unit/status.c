@@ -125,6 +125,9 @@ static void processes_that_end_or_stop_are_named(void **state)
   looks->now.ranks[1].gone = tt_gone_make(5, 0, 0);
   looks->now.ranks[2].thread.state = 'R';
   says(looks, 1, "rank 3 (pid 103 on a) is in AllReduce #5 (count 8, float, sum): it is held by a debugger (state t)");
+  looks->now.ranks[3].lost = tt_lost_make(1, TT_LOST_DEAD); /* the others go on without it */
+  looks->now.ranks[3].thread.state = 'X';
+  says(looks, 0, "all 2 ranks are in AllReduce #5 (count 8, float, sum) for 4.0 s and no bytes move");
   looks->now.has_failed = 1;
   strcpy(looks->now.failure.sentence, "rank 1 died");
   says(looks, 1, "the communicator has failed: rank 1 died");

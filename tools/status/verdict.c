@@ -48,9 +48,10 @@ static const char *call_name(const struct tt_call *call, char text[TT_CALL_TEXT_
   return text;
 }
 
+/* A lost rank is a failure, or the others go on without it (fault_level, a fusion that survives deaths). */
 static int takes_part(const struct tt_rank_status *rank)
 {
-  return rank->seen != TT_SEEN_NOT && !rank->gone;
+  return rank->seen != TT_SEEN_NOT && !rank->gone && !rank->lost;
 }
 
 /* Says "rank 1 (pid ...) and rank 3 (pid ...)": the ranks for which `is_one` is true; returns the first of them. */
@@ -256,7 +257,7 @@ static int all_inside_say(struct sentence *sentence, const struct tt_comm_status
   int inside = 0, seen = 0, unseen = 0, moved = 0;
   for (int r = 0; r < now->nranks; r++) {
     const struct tt_rank_status *rank = &now->ranks[r];
-    unseen += rank->seen == TT_SEEN_NOT && !rank->gone;
+    unseen += rank->seen == TT_SEEN_NOT && !rank->gone && !rank->lost;
     seen += takes_part(rank);
     if (!takes_part(rank) || !rank->is_inside) continue;
     inside++;
