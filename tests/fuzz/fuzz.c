@@ -64,7 +64,7 @@ void fuzz_fill(struct fuzz_bytes *input, void *to, size_t bytes)
 }
 
 static const struct fuzz_target *const tables[] = {fuzz_texts, fuzz_records, fuzz_starts, fuzz_cores, fuzz_runs,
-                                                   fuzz_verbs};
+                                                   fuzz_verbs, fuzz_packets};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static const struct fuzz_target *target_find(const char *name)
