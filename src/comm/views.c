@@ -53,6 +53,7 @@ tuttiResult_t tt_views_meet(struct tuttiComm *comm)
 void tt_views_ready(struct tuttiComm *comm)
 {
   struct tt_views *views = comm->parts.views;
+  if (views) tt_watch_goes_on(comm->parts.watch, 1);
   if (!views || !views->replicas) return;
   comm->facts.nranks = comm->facts.first_nranks / views->replicas->n;
   comm->facts.rank = comm->facts.first_rank / views->replicas->n;
@@ -291,10 +292,12 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
   const struct tt_view_decision *decided = &tt_view_said(views->view)->decided;
   int succeeds = tt_view_succeeds(views->view);
   if (decided->ends && decided->ends != TT_VIEW_PART) {
+    tt_watch_goes_on(comm->parts.watch, 0);
     tuttiResult_t result = over(comm, (tuttiResult_t)decided->ends, why);
     return succeeds ? tuttiSuccess : result;
   }
   if (is_last(comm, decided, views->sentence)) {
+    tt_watch_goes_on(comm->parts.watch, 0);
     tuttiResult_t result = over(comm, tuttiRemoteError, views->sentence);
     tt_watch_leave(comm->parts.watch, 1); /* others that go on wait for it no more */
     return succeeds ? tuttiSuccess : result;

@@ -45,6 +45,11 @@ void tt_watch_give_up(struct tt_watch *watch)
   if (watch->own) tt_rank_slot_finish(watch->own, tt_rank_slot_entered(watch->own));
 }
 
+void tt_watch_goes_on(struct tt_watch *watch, int goes_on)
+{
+  if (watch->own) atomic_store_explicit(&watch->page.head->goes_on, goes_on != 0, memory_order_relaxed);
+}
+
 void tt_watch_passed(struct tt_watch *watch, const struct tt_call *call, size_t bytes, uint64_t began)
 {
   if (watch->own) tt_rank_slot_pass(watch->own, call, bytes, began);

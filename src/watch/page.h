@@ -129,6 +129,7 @@ struct tt_page_head {
   int32_t is_second; /* as in tt_watch_spec */
   char label[96];    /* of the communicator */
   alignas(TT_LINE) _Atomic uint32_t winner; /* 1 + slot whose failure slot is the record; 0: no failure */
+  _Atomic uint32_t goes_on;                 /* 1: a failure does not end the communicator (tt_watch_goes_on) */
   _Atomic uint64_t warned_op;               /* newest operation that a rank of this host warned about */
 };
 

@@ -124,6 +124,10 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 /* Publishes that this rank is in no operation any more: the one under way has failed, and the communicator goes on. */
 void tt_watch_give_up(struct tt_watch *watch);
 
+/* Publishes for those who look from outside whether the communicator goes on when it has failed, for all ranks of this
+ * host. At first it does not. */
+void tt_watch_goes_on(struct tt_watch *watch, int goes_on);
+
 /* From here on this rank's operations belong to the caller's operation of that number, from 1 on, which several of them
  * carry out: sentences show that number. The thread that publishes. */
 void tt_watch_count(struct tt_watch *watch, uint64_t number);

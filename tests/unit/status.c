@@ -131,6 +131,8 @@ static void processes_that_end_or_stop_are_named(void **state)
   looks->now.has_failed = 1;
   strcpy(looks->now.failure.sentence, "rank 1 died");
   says(looks, 1, "the communicator has failed: rank 1 died");
+  looks->now.goes_on = 1;
+  says(looks, 0, "all 2 ranks are in AllReduce #5 (count 8, float, sum) for 4.0 s and no bytes move");
 }
 
 static void another_call_is_named(void **state)

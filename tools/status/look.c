@@ -124,6 +124,7 @@ static void failure_take(struct tt_comm_status *status, const struct tt_page *pa
 {
   int winner = tt_page_winner(page);
   status->has_failed = winner >= 0;
+  status->goes_on = atomic_load_explicit(&page->head->goes_on, memory_order_relaxed) == 1;
   if (winner < 0 || tt_page_failure_slot(page, winner, &status->failure)) return;
   snprintf(status->failure.sentence, sizeof status->failure.sentence, "its failure record is damaged");
 }

@@ -53,7 +53,7 @@ struct tt_comm_status {
   int nranks, nhosts;
   int32_t host; /* the lowest rank of the page's host */
   struct tt_rank_status *ranks; /* nranks */
-  int has_failed;
+  int has_failed, goes_on; /* goes_on: a failure does not end it */
   struct tt_failure failure;
   struct tt_call_count totals[TT_COLLECTIVES]; /* of the lowest rank of the page's host */
 };

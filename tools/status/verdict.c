@@ -297,8 +297,9 @@ int tt_status_judge(const struct tt_comm_status *before, const struct tt_comm_st
 {
   struct sentence sentence = {text, 0};
   text[0] = 0;
-  if (now->has_failed) say(&sentence, "the communicator has failed: %s", now->failure.sentence);
-  if (now->has_failed || dead_say(&sentence, now) || unlike_say(&sentence, now)) return 1;
+  int is_over = now->has_failed && !now->goes_on;
+  if (is_over) say(&sentence, "the communicator has failed: %s", now->failure.sentence);
+  if (is_over || dead_say(&sentence, now) || unlike_say(&sentence, now)) return 1;
   if (stopped_say(&sentence, now)) return 1;
   if (goes_on_say(&sentence, before, now)) return 0;
   if (late_say(&sentence, now) || message_say(&sentence, now)) return 1;
