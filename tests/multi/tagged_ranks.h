@@ -16,7 +16,7 @@ enum { TAGGED = sizeof tagged / sizeof *tagged };
 struct job {
   int quorum, staleness, steps;
   int planes;     /* 2: the second one counts the updates of an element; 0: as 1 */
-  uint64_t wrong; /* pieces of updates that were not as they have to be */
+  _Atomic uint64_t wrong; /* pieces of updates that were not as they have to be */
   struct gradients g;
   tuttiFusion_t fusion;
   tuttiFusionInfo_t info;
