@@ -129,6 +129,23 @@ static int life_move(const struct ranks *self, struct life *life, tuttiComm_t to
   return 0;
 }
 
+/* What live servers keep beside the weights is that of the step that counts; that of rank 1 begins anew. */
+static int counts_check(const struct ranks *self, const struct life *life)
+{
+  static float counts[5000];
+  for (int t = 0; t < TAGGED; t++) {
+    size_t n = tagged[t].count, nkept = 0;
+    RANKS_CHECK(tuttiFusionState(life->job.fusion, t, 1, counts, n, 0) == tuttiSuccess);
+    RANKS_CHECK(tuttiAllReduce(counts, counts, n, tuttiFloat32, tuttiSum, life->comm, NULL) == tuttiSuccess);
+    for (size_t e = 0; e < n; e++) {
+      RANKS_CHECK(counts[e] == 0 || counts[e] == DEATH);
+      nkept += counts[e] != 0;
+    }
+    RANKS_CHECK(2 * nkept >= n);
+  }
+  return 0;
+}
+
 /* All but process 1 go on without it. */
 static int life_shrink(const struct ranks *self, struct life *life, tuttiComm_t *left)
 {
@@ -141,6 +158,7 @@ static int life_shrink(const struct ranks *self, struct life *life, tuttiComm_t 
   RANKS_CHECK(life_move(self, life, *left, 0) == 0);
   tuttiCommDestroy(old);
   if (!wants_all(life)) return 0;
+  RANKS_CHECK(counts_check(self, life) == 0);
   RANKS_CHECK(gradient_push(job->fusion, &job->g, 0, NULL) == tuttiInvalidUsage && says("has no weights"));
   for (int t = 0; t < TAGGED; t++) /* what rank 1 has served is lost */
     RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, life->kept[t], tagged[t].count, 1) == tuttiSuccess);
