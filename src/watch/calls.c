@@ -363,6 +363,14 @@ static int known_to_differ(const struct tt_watch *watch, int peer, uint64_t op, 
          tt_calls_differ(&pair[0], &pair[1]);
 }
 
+int tt_differed(const struct tt_watch *watch, int peer, struct tt_call pair[2])
+{
+  uint64_t last = watch->own ? tt_rank_slot_entered(watch->own) : 0;
+  for (uint64_t op = last > TT_CALLS ? last - TT_CALLS : 1; op <= last; op++)
+    if (known_to_differ(watch, peer, op, pair)) return 1;
+  return 0;
+}
+
 /* Both ranks are in `mine`, so the call that differs is an earlier one. */
 static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call *mine, int peer)
 {

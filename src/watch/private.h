@@ -195,6 +195,10 @@ const char *tt_shown_text(const struct tt_watch *watch, const struct tt_call *ca
 /* Number of the call this rank is inside, 0 if none. */
 uint64_t tt_current_op(const struct tt_watch *watch);
 
+/* 1: this rank and the peer are known to have made unlike calls of one number, of the last ones: this rank's, the
+ * peer's. */
+int tt_differed(const struct tt_watch *watch, int peer, struct tt_call pair[2]);
+
 /* 1: the process of this rank, of this host, has ended by itself, or is about to: others may know that it is dead. */
 int tt_exits(const struct tt_watch *watch, int rank);
 void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);

@@ -141,6 +141,11 @@ static tuttiResult_t suspect(struct tt_watch *watch, int peer, uint64_t op, cons
   if (atomic_compare_exchange_strong(first, &since, now)) since = now;
   if (now - since < TT_GRACE_NS) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
+  struct tt_call pair[2];
+  if (!tt_spares(watch) && tt_differed(watch, peer, pair)) { /* the peer may have ended its call, and left */
+    tt_differ_text(watch, &pair[0], peer, &pair[1], text);
+    return tt_watch_fail(watch, tuttiInvalidUsage, peer, pair[0].op, text);
+  }
   if (!sentence) tt_lost_text(watch, peer, how, text);
   else snprintf(text, sizeof text, "%s", sentence);
   if (tt_spares(watch)) {

@@ -254,6 +254,21 @@ static void of_an_unknown_call_the_word_tells_the_number(void **state)
   assert_non_null(strstr(sentence(0), "sent a message of operation #4294967295"));
 }
 
+/* The peer has ended its call, which was another one, and has gone: the link to it breaks in the next call. */
+static void a_lost_connection_behind_a_difference_is_told_as_that(void **state)
+{
+  (void)state;
+  world_make();
+  struct tt_watch *watch = &world.watches[0];
+  enter(0, 1, 10);
+  enter(3, 1, 11);
+  struct tt_call call = enter(0, 2, 10);
+  assert_int_equal(tt_watch_suspect(watch, 3, call.op, "tcp: Broken pipe"), tuttiInProgress);
+  atomic_fetch_sub(&watch->peers[3].suspected_ns, 501 * MS);
+  assert_int_equal(tt_watch_suspect(watch, 3, call.op, "tcp: Broken pipe"), tuttiInvalidUsage);
+  assert_non_null(strstr(sentence(0), "called AllReduce #1 (count 10, float, sum), but rank 3"));
+}
+
 /* ---- late and left ---- */
 
 static void a_late_rank_is_an_error_after_the_timeout_and_not_before(void **state)
@@ -442,6 +457,7 @@ int main(void)
       cmocka_unit_test(an_unread_message_of_an_older_operation_is_a_mismatch_of_that_operation),
       cmocka_unit_test(a_foreign_word_of_another_operation_names_our_own_one_where_that_differs),
       cmocka_unit_test(of_an_unknown_call_the_word_tells_the_number),
+      cmocka_unit_test(a_lost_connection_behind_a_difference_is_told_as_that),
       cmocka_unit_test(a_late_rank_is_an_error_after_the_timeout_and_not_before),
       cmocka_unit_test(several_late_ranks_are_all_named),
       cmocka_unit_test(timeout_0_is_never),
