@@ -233,6 +233,16 @@ static void words_of_deaths_are_longer_than_short_weights(void **state)
 
 /* ---- deaths in the making ---- */
 
+/* Ends this process once one rank has the fusion. */
+static void *killer_at_first(void *argument)
+{
+  const struct shared *shared = argument;
+  for (int rank = 0; !atomic_load(&shared->made[rank]); rank = (rank + 1) % RANKS) usleep(20);
+  raise(SIGKILL);
+  return NULL;
+}
+
+/* In every other job the first rank that lives hears late of what others have made. */
 static int making_body(const struct ranks *self)
 {
   static useconds_t us;
@@ -243,8 +253,11 @@ static int making_body(const struct ranks *self)
   tuttiComm_t comm;
   pthread_t thread;
   us = 1 + (useconds_t)below(&chance, MAKING_US);
+  int is_at_first = (int)(killing->seed / 2 % 2), place = (self->rank - killing->first + self->nranks) % self->nranks;
+  if (is_at_first && place == killing->ndead) setenv("TUTTI_FAULT", "side=recv,action=delay:5ms", 1);
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  if (dies(self, killing)) RANKS_CHECK(pthread_create(&thread, NULL, killer, &us) == 0);
+  void *(*kills)(void *) = is_at_first ? killer_at_first : killer;
+  if (dies(self, killing)) RANKS_CHECK(pthread_create(&thread, NULL, kills, is_at_first ? (void *)shared : &us) == 0);
   tuttiResult_t result = job_create(&job, comm);
   atomic_store(&shared->made[self->rank], 1 + (int)result);
   if (dies(self, killing)) pause();
