@@ -267,6 +267,7 @@ tuttiResult_t tt_member_take(struct tuttiFusion *fusion, struct packet *packet)
     member->behind[part] = 0;
     member->is_dropped |= head->is_refused;
     if (head->is_refused) tt_contribution_undo(fusion, head->tensor, head->share);
+    else member->is_odd[part] ^= 1;
     if (head->version > member->cut.version) member->cut.version = head->version;
     if (tt_is_exchange(served))
       tt_exchange_end(fusion, head->tensor, head->share, weights_of(fusion, packet));

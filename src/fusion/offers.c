@@ -36,6 +36,7 @@ static tuttiResult_t tensor_offer(struct tuttiFusion *fusion, int tensor, int sh
   packet->head.share = share;
   packet->head.version = member->from[part];
   packet->head.step = tt_served_step(fusion) + (uint64_t)is_answered;
+  packet->head.rank = member->is_odd[part];
   memcpy(payload, member->sets + part * words, words * sizeof *payload);
   tt_fusion_planes_lock(fusion, 1);
   tt_share_pack(fusion, tensor, share, (float *)(void *)(payload + words),
@@ -70,9 +71,8 @@ static tuttiResult_t serve(struct tuttiFusion *fusion, int which)
     share->versions[shard] = tt_failover_version(failover, which, shard);
     tt_server_restore(share->server, shard, share->versions[shard]);
     for (int rank = 0; rank < fusion->config.nranks; rank++) {
-      int is_owed;
-      uint64_t steps = tt_failover_steps(failover, which, shard, rank, &is_owed);
-      tt_server_restore_rank(share->server, shard, rank, steps, is_owed);
+      const struct tt_server_progress progress = tt_failover_progress(failover, which, shard, rank);
+      tt_server_restore_rank(share->server, shard, rank, &progress);
     }
   }
   if (result != tuttiSuccess) return result;
@@ -122,7 +122,7 @@ tuttiResult_t tt_offers_take(struct tuttiFusion *fusion, struct packet *packet, 
   const struct packet_head *head = &packet->head;
   const uint64_t *set = packet_payload(packet);
   const struct tt_offer offer = {head->share, shard_of(fusion, head->tensor, head->share), head->version, head->step,
-                                 set};
+                                 head->rank, set};
   enum tt_offer_verdict verdict = tt_failover_offered(fusion->served->deaths.failover, packet->from, &offer);
   *is_early = verdict == TT_OFFER_EARLY;
   if (*is_early) return tuttiSuccess;

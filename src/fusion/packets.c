@@ -182,7 +182,7 @@ static int is_right(const struct tuttiFusion *fusion, const struct packet_head *
   if (head->kind == DECIDED || head->kind == REPORT || head->kind == ORDER)
     return payload == tt_sets_bytes(fusion, (enum packet_kind)head->kind) && shards->by_decision;
   if (head->tensor < 0 || head->tensor >= fusion->config.n || !has_share) return 0;
-  if (head->kind == OFFER && !fusion->served->deaths.failover) return 0;
+  if (head->kind == OFFER && (!fusion->served->deaths.failover || head->rank & ~1)) return 0;
   if (!tt_share_count(fusion, head->tensor, head->share)) return 0;
   uint64_t right = head->kind == OFFER          ? tt_offer_bytes(fusion, head->tensor, head->share)
                    : head->kind == CONTRIBUTION ? tt_contribution_bytes(fusion, head)

@@ -124,7 +124,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   member->from = tt_alloc(n * ranks, sizeof *member->from);
   member->behind = tt_alloc(n * ranks, sizeof *member->behind);
   member->owed = tt_alloc(ranks, sizeof *member->owed);
-  member->is_owed = tt_alloc(n * ranks, sizeof *member->is_owed);
+  member->is_owed = tt_alloc(2 * n * ranks, sizeof *member->is_owed);
   member->parts_left = tt_alloc(n, sizeof *member->parts_left);
   member->places = tt_alloc(n, sizeof *member->places);
   mailbox->room_bytes = sizeof(struct packet_head) + tt_payload_most(fusion);
@@ -137,6 +137,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   if (!member->from || !member->behind || !member->owed || !member->is_owed || !member->parts_left ||
       !member->places || !mailbox->room || !cuts_make(fusion))
     return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
+  member->is_odd = member->is_owed + n * ranks;
   for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
   return tuttiSuccess;
 }

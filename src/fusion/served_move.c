@@ -227,7 +227,6 @@ static void member_move(const struct moving_served *m)
   const struct config *config = &fusion->config;
   struct member *member = &fusion->served->member;
   const struct member *old = m->from ? &m->from->served->member : NULL;
-  size_t words = (size_t)fusion->served->nwords;
   uint64_t steps = steps_of(m, config->rank);
   fusion->coding.past.steps = m->rule == TT_MOVE_ALL ? m->version : steps;
   member->version = old ? old->version : 0;
@@ -240,9 +239,7 @@ static void member_move(const struct moving_served *m)
     for (int share = 0; share < m->n; share++) {
       size_t part = (size_t)i * (size_t)m->n + (size_t)share;
       member->from[part] = m->version;
-      member->behind[part] = behind;
-      for (int r = 0; r < m->n && member->sets; r++)
-        member->sets[part * words + (size_t)r / 64] |= (steps_of(m, r) & 1) << (r % 64);
+      member->behind[part] = behind; /* contributions are counted anew from here: the sets are empty */
     }
   }
 }

@@ -27,7 +27,8 @@ enum packet_kind {
   REPORT,       /* the sets of the dead, and of shares that the sender serves: `version` is what it holds completely,
                    `step` what its shares go back to */
   ORDER,        /* to go on with `version`: the sets of the dead and of those that hold it, and who serves each share */
-  OFFER,        /* to who serves a share of a dead rank: as weights; `step` is 1 + the last one that was answered */
+  OFFER,        /* to who serves a share of a dead rank: as weights; `step` is 1 + the last one that was answered, and
+                   `rank` is 1 if an odd number of these counted, else 0 */
   MADE,         /* the sender has all that the fusion needs, and takes deaths for no failure */
   PACKET_KINDS
 };
@@ -123,7 +124,8 @@ struct member {
   uint64_t *from;           /* of each tensor and owner: the version of its weights, of those in cut.weights; */
   uint64_t *behind;         /* the program's have so many updates less, until the first answer behind a move */
   int32_t *owed;            /* of each share: its answers that have not come; not by decision */
-  uint8_t *is_owed;         /* of each tensor and share: likewise */
+  uint8_t *is_owed;         /* of each tensor and share: likewise, */
+  uint8_t *is_odd;          /* and an odd number of contributions has counted */
   uint64_t *sets;           /* with a failover, of each tensor and share: the set that came with its weights */
   int32_t *parts_left;      /* of each tensor: weights that have not come; -1: it was not sent in this step */
   uint64_t *places;         /* of each tensor: its first element in a cut */

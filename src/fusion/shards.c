@@ -288,12 +288,12 @@ static tuttiResult_t update(struct tuttiFusion *fusion, struct share *share, con
 
 /* ---- the other actions ---- */
 
-/* The set that failover.h has. */
+/* The set of ranks of which an odd number of contributions was kept (failover.h). */
 static void taken_write(const struct tuttiFusion *fusion, const struct share *share, int shard, uint64_t *set)
 {
   memset(set, 0, (size_t)fusion->served->nwords * sizeof *set);
   for (int rank = 0; rank < fusion->config.nranks; rank++)
-    set[rank / 64] |= (tt_server_taken(share->server, shard, rank) & 1) << (rank % 64);
+    set[rank / 64] |= (uint64_t)tt_server_is_odd(share->server, shard, rank) << (rank % 64);
 }
 
 /* The weights of a shard as they are. NULL: no memory. */
@@ -517,7 +517,7 @@ tuttiResult_t tt_shards_restore(struct tuttiFusion *fusion, uint64_t version, co
   for (int k = 0; k < share->nshards; k++) {
     tt_server_restore(share->server, k, version);
     for (int rank = 0; rank < fusion->config.nranks; rank++)
-      tt_server_restore_rank(share->server, k, rank, steps[rank], 0);
+      tt_server_restore_rank(share->server, k, rank, &(struct tt_server_progress){.steps = steps[rank]});
   }
   return tuttiSuccess;
 }

@@ -10,7 +10,7 @@ struct inherited {
   uint64_t *versions;         /* the newest that was offered, */
   uint64_t *sets;             /* and its set */
   uint64_t *of_rank, *steps;  /* the version and the steps that a rank has offered */
-  uint8_t *is_there;          /* 1: it has */
+  uint8_t *is_there, *is_odd; /* 1: it has; as in its offer */
   int serves;                 /* 1: TT_SERVE was taken */
 };
 
@@ -75,7 +75,7 @@ static tuttiResult_t inherit(struct tt_failover *failover, int share)
   size_t words = shards * (1 + (size_t)failover->nwords + 2 * ranks);
   if (inherited) {
     inherited->versions = tt_alloc(words, sizeof *inherited->versions);
-    inherited->is_there = tt_alloc(shards * ranks, sizeof *inherited->is_there);
+    inherited->is_there = tt_alloc(2 * shards * ranks, sizeof *inherited->is_there);
   }
   if (!inherited || !inherited->versions || !inherited->is_there) {
     inherited_free(inherited);
@@ -84,6 +84,7 @@ static tuttiResult_t inherit(struct tt_failover *failover, int share)
   inherited->sets = inherited->versions + shards;
   inherited->of_rank = inherited->sets + shards * (size_t)failover->nwords;
   inherited->steps = inherited->of_rank + shards * ranks;
+  inherited->is_odd = inherited->is_there + shards * ranks;
   failover->inherited[share] = inherited;
   return tuttiSuccess;
 }
@@ -115,6 +116,7 @@ enum tt_offer_verdict tt_failover_offered(struct tt_failover *failover, int from
   inherited->is_there[at] = 1;
   inherited->of_rank[at] = offer->version;
   inherited->steps[at] = offer->steps;
+  inherited->is_odd[at] = (uint8_t)(offer->is_odd != 0);
   if (!is_first && offer->version <= inherited->versions[shard]) return TT_OFFER_OLDER;
   inherited->versions[shard] = offer->version;
   memcpy(inherited->sets + shard * (size_t)failover->nwords, offer->set,
@@ -142,15 +144,15 @@ uint64_t tt_failover_version(const struct tt_failover *failover, int share, int 
   return failover->inherited[share]->versions[shard];
 }
 
-/* A version that is newer than a rank's own has all that was answered to it, and one step more at most. */
-uint64_t tt_failover_steps(const struct tt_failover *failover, int share, int shard, int rank, int *is_owed)
+/* A version that is newer than a rank's own has all that was answered to it, and one contribution more at most. */
+struct tt_server_progress tt_failover_progress(const struct tt_failover *failover, int share, int shard, int rank)
 {
   const struct inherited *inherited = failover->inherited[share];
   size_t at = (size_t)shard * (size_t)failover->nranks + (size_t)rank;
   const uint64_t *set = inherited->sets + (size_t)shard * (size_t)failover->nwords;
-  uint64_t steps = inherited->steps[at], is_odd = set[rank / WORD_BITS] >> (rank % WORD_BITS) & 1;
-  *is_owed = !failover->is_elastic && inherited->versions[shard] > inherited->of_rank[at] && is_odd != (steps & 1);
-  return steps + (uint64_t)*is_owed;
+  int was_odd = inherited->is_odd[at], is_odd = (int)(set[rank / WORD_BITS] >> (rank % WORD_BITS) & 1);
+  int is_owed = !failover->is_elastic && inherited->versions[shard] > inherited->of_rank[at] && is_odd != was_odd;
+  return (struct tt_server_progress){inherited->steps[at] + (uint64_t)is_owed, was_odd ^ is_owed, is_owed};
 }
 
 /* ---- actions ---- */

@@ -10,13 +10,14 @@
  * live ranks, and goes on with the newest version of each shard.
  *
  * Answers also tell whose last contribution is in a version. A rank whose contribution is in, and was not answered,
- * gets its answer, and does not count again. With easgd a rank offers its own weights, with which the center begins
- * once more: contributions that were not answered are made again.
+ * gets its answer, and does not count again; one that was refused, and not told so, is judged again. With easgd a rank
+ * offers its own weights, with which the center begins once more: contributions that were not answered are made again.
  *
  * Invariants, which tests/unit/failover.c simulates by seed:
  *   - a contribution is in the weights of a shard at most once;
- *   - a live rank finds in each answer all that was in the one before, and, unless it was refused, its contribution;
- *     with softsync up to quorum - 1 contributions that were answered before their update are lost with a server;
+ *   - a live rank finds in each answer all that was in the one before, and its contribution, unless it is told that
+ *     this was refused; with softsync up to quorum - 1 contributions that were answered before their update are lost
+ *     with a server;
  *   - versions never go back for a live rank, and with ssp no rank is answered too early;
  *   - each share has one server, which lives, as long as no rank dies any more; the others go on while one lives.
  * For these a rank that dies must be known to all others, sooner or later.
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "server/server.h"
 
 struct tt_failover;
 
@@ -46,8 +48,9 @@ struct tt_offer {
   int share, shard;
   uint64_t version;    /* of the weights; 0: those at first */
   uint64_t steps;      /* 1 + the last step of which the rank's contribution to the shard was answered; 0: none was */
-  const uint64_t *set; /* bit rank % 64 of word rank / 64: an odd number of steps of the rank were taken with this
-                          version or before. An answer has it (tt_server_taken) */
+  int is_odd;          /* 1: an odd number of these was not refused */
+  const uint64_t *set; /* bit rank % 64 of word rank / 64: an odd number of contributions of the rank was kept with this
+                          version or before. An answer has it (tt_server_is_odd) */
 };
 
 enum tt_offer_verdict {
@@ -67,16 +70,15 @@ int tt_failover_owner(const struct tt_failover *failover, int share);
 /* 1: this rank serves the share: its own, or one for which TT_SERVE was taken. */
 int tt_failover_serves(const struct tt_failover *failover, int share);
 
-/* Facts of a shard of a share for which TT_SERVE was taken: the newest version; the steps of a live rank that are in
- * it, and is_owed: 1: the last of them was not answered. */
+/* Facts of a shard of a share for which TT_SERVE was taken: the newest version, and what it has of a live rank. */
 uint64_t tt_failover_version(const struct tt_failover *failover, int share, int shard);
-uint64_t tt_failover_steps(const struct tt_failover *failover, int share, int shard, int rank, int *is_owed);
+struct tt_server_progress tt_failover_progress(const struct tt_failover *failover, int share, int shard, int rank);
 
 /* ---- actions ---- */
 
 enum tt_failover_act {
   TT_OFFER, /* offer rank `to` what this rank has of all shards of `share`, then contribute again where it owes one */
-  TT_SERVE, /* serve `share` from now on: begin with tt_failover_version and tt_failover_steps */
+  TT_SERVE, /* serve `share` from now on: begin with tt_failover_version and tt_failover_progress */
 };
 
 struct tt_failover_action {

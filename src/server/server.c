@@ -20,6 +20,7 @@ struct shard {
   uint64_t *clocks;          /* of each rank: its last step here + 1; 0: none yet */
   uint64_t *waiting, *answers; /* ranks that wait for an answer; those of them that are to get it */
   uint64_t *owed;            /* ranks whose last step is in the version that was restored, and was not answered */
+  uint64_t *odd;             /* ranks of which an odd number of contributions was kept */
 };
 
 /* The decider's part: the step that is to be decided next. */
@@ -103,7 +104,7 @@ static tuttiResult_t memory_get(struct tt_server *server)
   server->kept = tt_alloc(s * room, sizeof *server->kept);
   server->counted = tt_alloc(room, sizeof *server->counted);
   server->numbers = tt_alloc((s + 1) * n, sizeof *server->numbers);
-  server->sets = tt_alloc((SETS + 3 * s) * words, sizeof *server->sets);
+  server->sets = tt_alloc((SETS + 4 * s) * words, sizeof *server->sets);
   server->decider.nwords = (server->spec.nservers + WORD_BITS - 1) / WORD_BITS;
   server->decider.by = tt_alloc(n * (size_t)server->decider.nwords, sizeof *server->decider.by);
   server->complete = tt_alloc(2 * n, sizeof *server->complete);
@@ -118,9 +119,10 @@ static tuttiResult_t memory_get(struct tt_server *server)
                                        .version = server->spec.version,
                                        .kept = server->kept + k * room,
                                        .clocks = server->numbers + k * n,
-                                       .waiting = server->sets + (SETS + 3 * k) * words,
-                                       .answers = server->sets + (SETS + 3 * k + 1) * words,
-                                       .owed = server->sets + (SETS + 3 * k + 2) * words};
+                                       .waiting = server->sets + (SETS + 4 * k) * words,
+                                       .answers = server->sets + (SETS + 4 * k + 1) * words,
+                                       .owed = server->sets + (SETS + 4 * k + 2) * words,
+                                       .odd = server->sets + (SETS + 4 * k + 3) * words};
   server->decider.held = server->complete + n;
   server->decider.shown = server->numbers + s * n;
   for (int r = 0; r < server->spec.nranks; r++) {
@@ -215,6 +217,7 @@ static void keep(struct tt_server *server, struct shard *shard, const struct tt_
   for (; server->spec.kind == TT_SERVER_SYNCHRONOUS && at && shard->kept[at - 1].rank > counted->rank; at--)
     shard->kept[at] = shard->kept[at - 1];
   shard->kept[at] = *counted;
+  (has(shard->odd, counted->rank) ? take : add)(shard->odd, counted->rank);
   if (server->by_decision && ++server->complete[counted->rank] == server->spec.nshards)
     add(server->told, counted->rank);
 }
@@ -299,15 +302,16 @@ void tt_server_restore(struct tt_server *server, int shard, uint64_t version)
   server->shards[shard].version = version;
 }
 
-void tt_server_restore_rank(struct tt_server *server, int shard, int rank, uint64_t steps, int is_owed)
+void tt_server_restore_rank(struct tt_server *server, int shard, int rank, const struct tt_server_progress *progress)
 {
-  server->shards[shard].clocks[rank] = steps;
-  if (is_owed) add(server->shards[shard].owed, rank);
+  server->shards[shard].clocks[rank] = progress->steps;
+  if (progress->is_odd) add(server->shards[shard].odd, rank);
+  if (progress->is_owed) add(server->shards[shard].owed, rank);
 }
 
-uint64_t tt_server_taken(const struct tt_server *server, int shard, int rank)
+int tt_server_is_odd(const struct tt_server *server, int shard, int rank)
 {
-  return server->shards[shard].clocks[rank];
+  return has(server->shards[shard].odd, rank);
 }
 
 uint64_t tt_server_steps(const struct tt_server *server, int rank)

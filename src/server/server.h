@@ -108,16 +108,23 @@ enum tt_server_verdict tt_server_contribute(struct tt_server *server, const stru
 /* A rank is dead, and contributes no more. Its contributions that are here still count. */
 void tt_server_died(struct tt_server *server, int rank);
 
+/* The part of a rank in a shard. */
+struct tt_server_progress {
+  uint64_t steps; /* that were kept, or were stale: 1 + the last one */
+  int is_odd;     /* 1: an odd number of them was kept */
+  int is_owed;    /* 1: the last one was kept, and not answered */
+};
+
 /* The time, in ns from any origin, never backwards; only the decider's grace needs it. */
 void tt_server_clock(struct tt_server *server, uint64_t now_ns);
 
 /* Not synchronous, gossip: before all contributions: the shard goes on where another server has ended, from this
- * version. So many steps of a rank are in it, and with is_owed the last one was not answered. */
+ * version. */
 void tt_server_restore(struct tt_server *server, int shard, uint64_t version);
-void tt_server_restore_rank(struct tt_server *server, int shard, int rank, uint64_t steps, int is_owed);
+void tt_server_restore_rank(struct tt_server *server, int shard, int rank, const struct tt_server_progress *progress);
 
-/* The steps of a rank that were kept, or were stale, for a shard: 1 + the last one. */
-uint64_t tt_server_taken(const struct tt_server *server, int shard, int rank);
+/* 1: an odd number of contributions of a rank was kept for a shard. */
+int tt_server_is_odd(const struct tt_server *server, int shard, int rank);
 
 /* For the decider: a server (number `from` of all, also this one) has said TT_HELD of this rank and step. Returns 0 and
  * changes nothing if no correct server says this: out of range, twice, or of a step that no server has come to. */

@@ -277,7 +277,7 @@ static void failover_run(const uint8_t *bytes, size_t len)
   struct tt_failover *failover;
   struct tt_failover_action action;
   uint64_t died = 0;
-  int is_owed, served[HEIRS] = {0};
+  int served[HEIRS] = {0};
   FUZZ_CHECK(tt_failover_create(&failover, HEIRS, 1, nshards, (int)fuzz_take(&input, 1) % 2) == tuttiSuccess);
   while (input.left) {
     int what = (int)fuzz_take(&input, 1), from = what / 2 % (HEIRS + 2) - 1;
@@ -289,6 +289,7 @@ static void failover_run(const uint8_t *bytes, size_t len)
       struct tt_offer offer = {.share = (int)(small_take(&input) % 6) - 1, .shard = (int)(small_take(&input) % 4) - 1};
       offer.version = small_take(&input);
       offer.steps = small_take(&input);
+      offer.is_odd = what > 127;
       offer.set = &set;
       set = set_take(&input);
       (void)tt_failover_offered(failover, from, &offer);
@@ -303,7 +304,7 @@ static void failover_run(const uint8_t *bytes, size_t len)
       FUZZ_CHECK(tt_failover_serves(failover, share) == (share == 1 || served[share]));
       for (int shard = 0; served[share] && shard < nshards[share]; shard++) {
         (void)tt_failover_version(failover, share, shard);
-        for (int rank = 0; rank < HEIRS; rank++) (void)tt_failover_steps(failover, share, shard, rank, &is_owed);
+        for (int rank = 0; rank < HEIRS; rank++) (void)tt_failover_progress(failover, share, shard, rank);
       }
     }
   }

@@ -24,7 +24,7 @@ enum rules { ALL, QUORUM, ASGD, RULES }; /* of all ranks; by decision; with a fa
 struct wrong {
   enum rules rules;
   enum packet_kind kind;
-  int tensor, share, capacity;
+  int tensor, share, rank, capacity;
   uint64_t version;
   int more;         /* bytes of the payload, more than is right, or fewer */
   int is_empty;     /* no payload at all */
@@ -70,6 +70,7 @@ static const struct wrong wrongs[] = {
     {.rules = QUORUM, .kind = OFFER},
     {.rules = ASGD, .kind = OFFER, .more = -4},
     {.rules = ASGD, .kind = OFFER, .is_empty = 1},
+    {.rules = ASGD, .kind = OFFER, .rank = 2},
 };
 enum { WRONGS = sizeof wrongs / sizeof *wrongs };
 
@@ -96,6 +97,7 @@ static int packet_send(const struct ranks *self, struct tuttiFusion *fusion, con
   RANKS_CHECK(packet);
   packet->head.tensor = wrong->tensor;
   packet->head.share = wrong->share;
+  packet->head.rank = wrong->rank;
   packet->head.capacity = (uint32_t)wrong->capacity;
   packet->head.version = wrong->version;
   struct tuttiMessage message = {.message = {.peer = 0,

@@ -38,12 +38,14 @@ struct note {
   enum what what;
   int from, to, share, shard, rank; /* rank: HEARS: the dead one */
   uint64_t step, version;
+  int is_odd, is_refused; /* OFFERS; ANSWERS */
   struct weights weights;
 };
 
 struct share {
   struct tt_server *server; /* NULL: another rank serves it */
   struct weights now[SHARDS];
+  uint64_t refused[SHARDS]; /* ranks whose last contribution was, and that were not told so yet */
 };
 
 struct rank {
@@ -51,7 +53,7 @@ struct rank {
   uint64_t step;      /* that it makes, or is to make */
   int sent[SHARDS];   /* in this step it has contributed to these shards of all shares */
   uint64_t hears;     /* deaths that it has heard of */
-  int owed[RANKS][SHARDS];
+  int owed[RANKS][SHARDS], is_odd[RANKS][SHARDS]; /* is_odd: the number of its contributions that counted */
   struct weights copies[RANKS][SHARDS]; /* as they were answered last */
   struct share shares[RANKS];
   struct tt_failover *failover;
@@ -67,7 +69,7 @@ static struct world {
   struct rank ranks[RANKS];
   struct agenda agenda;
   uint64_t free_at[RANKS][RANKS];               /* links keep the order */
-  uint64_t stale[RANKS][RANKS][SHARDS];         /* of a rank, a share and a shard: bits of steps that were refused */
+  uint64_t kept[RANKS][RANKS][SHARDS];          /* of a rank, a share and a shard: bits of steps that any server kept */
   int ntaken;
 } w;
 
@@ -129,7 +131,7 @@ static void computed(int r)
   }
 }
 
-/* What was in the weights before is in them now, and so is the rank's own contribution. */
+/* What was in the weights before is in them now, and so is the rank's own contribution, unless that was refused. */
 static void answer_check(int r, const struct note *note)
 {
   const struct rank *rank = &w.ranks[r];
@@ -140,8 +142,9 @@ static void answer_check(int r, const struct note *note)
         (unsigned long long)now->version);
   if (w.kind == TT_SERVER_EASGD) return;
   for (int q = 0; q < w.nranks; q++) CHECK(!(old->in[q] & ~now->in[q]), "rank %d: an update is gone", r);
-  int is_stale = (w.stale[r][note->share][note->shard] & bit) != 0;
-  CHECK(w.kind == TT_SERVER_SOFTSYNC || is_stale || now->in[r] & bit, "rank %d: its step %llu is not in", r,
+  CHECK(w.kind == TT_SERVER_SOFTSYNC || note->is_refused || now->in[r] & bit, "rank %d: its step %llu is not in", r,
+        (unsigned long long)rank->step);
+  CHECK(!note->is_refused || !(now->in[r] & bit), "rank %d: its step %llu is refused, and in", r,
         (unsigned long long)rank->step);
   for (int q = 0; q < w.nranks && w.kind == TT_SERVER_SSP; q++)
     for (uint64_t step = 0; step + w.staleness <= rank->step && !has(w.dead, q); step++)
@@ -154,6 +157,7 @@ static void answered(int r, const struct note *note)
   answer_check(r, note);
   rank->copies[note->share][note->shard] = note->weights;
   rank->owed[note->share][note->shard] = 0;
+  rank->is_odd[note->share][note->shard] ^= !note->is_refused;
   rank_go_on(r);
 }
 
@@ -181,9 +185,11 @@ static void server_acts(int r, int s)
     if (action.act == TT_UPDATE) update(share, &action);
     else if (action.act == TT_ANSWER) {
       struct note note = {.what = ANSWERS, .share = s, .shard = action.shard, .weights = share->now[action.shard]};
+      note.is_refused = has(share->refused[action.shard], action.rank);
+      share->refused[action.shard] &= ~((uint64_t)1 << action.rank);
       note.weights.set = 0;
       for (int q = 0; q < w.nranks; q++)
-        note.weights.set |= (tt_server_taken(share->server, action.shard, q) & 1) << q;
+        note.weights.set |= (uint64_t)tt_server_is_odd(share->server, action.shard, q) << q;
       send(r, action.rank, note);
     } else CHECK(0, "action %d", (int)action.act);
   }
@@ -207,7 +213,11 @@ static void contributed(int r, const struct note *note)
       share->server, &(struct tt_contribution){note->from, note->shard, note->step, note->version, 1});
   CHECK(verdict == TT_KEPT || verdict == TT_STALE || verdict == TT_TAKEN || verdict == TT_GONE, "verdict %d",
         (int)verdict);
-  if (verdict == TT_STALE) w.stale[note->from][note->share][note->shard] |= (uint64_t)1 << note->step;
+  if (verdict == TT_STALE) share->refused[note->shard] |= (uint64_t)1 << note->from;
+  uint64_t *kept = &w.kept[note->from][note->share][note->shard], bit = (uint64_t)1 << note->step;
+  if (verdict == TT_KEPT) *kept |= bit;
+  CHECK(verdict != TT_TAKEN || *kept & bit, "step %llu of rank %d is taken for one that counts",
+        (unsigned long long)note->step, note->from);
   w.ntaken += verdict == TT_TAKEN;
   CHECK(verdict != TT_TAKEN || w.kind != TT_SERVER_EASGD, "an exchange is not made");
   server_acts(r, note->share);
@@ -221,7 +231,8 @@ static void offer(int r, int share, int to)
   for (int shard = 0; shard < w.nshards; shard++) {
     int is_answered = rank->sent[shard] && !rank->owed[share][shard];
     send(r, to, (struct note){.what = OFFERS, .share = share, .shard = shard,
-                              .step = rank->step + (uint64_t)is_answered, .weights = rank->copies[share][shard]});
+                              .step = rank->step + (uint64_t)is_answered, .is_odd = rank->is_odd[share][shard],
+                              .weights = rank->copies[share][shard]});
   }
   for (int shard = 0; shard < w.nshards; shard++)
     if (rank->owed[share][shard]) contribute(r, share, shard);
@@ -239,9 +250,8 @@ static void serve(int r, int s)
     CHECK(version == rank->shares[s].now[shard].version, "share %d has another version", s);
     tt_server_restore(rank->shares[s].server, shard, version);
     for (int q = 0; q < w.nranks; q++) {
-      int is_owed;
-      uint64_t steps = tt_failover_steps(rank->failover, s, shard, q, &is_owed);
-      tt_server_restore_rank(rank->shares[s].server, shard, q, steps, is_owed);
+      const struct tt_server_progress progress = tt_failover_progress(rank->failover, s, shard, q);
+      tt_server_restore_rank(rank->shares[s].server, shard, q, &progress);
     }
   }
 }
@@ -273,7 +283,7 @@ static void offered(int r, const struct note *note)
 {
   struct rank *rank = &w.ranks[r];
   const struct weights *weights = &note->weights;
-  const struct tt_offer its = {note->share, note->shard, weights->version, note->step, &weights->set};
+  const struct tt_offer its = {note->share, note->shard, weights->version, note->step, note->is_odd, &weights->set};
   enum tt_offer_verdict verdict = tt_failover_offered(rank->failover, note->from, &its);
   CHECK(verdict != TT_OFFER_WRONG, "an offer of share %d is refused", note->share);
   if (verdict == TT_OFFER_EARLY) agenda_put_off(&rank->later, note, sizeof *note);
@@ -458,11 +468,11 @@ static void wrong_words_change_nothing(void **state)
   assert_int_equal(tt_failover_create(&none, 3, 3, nshards, 0), tuttiInvalidArgument);
   assert_int_equal(tt_failover_create(&none, 0, 0, nshards, 0), tuttiInvalidArgument);
   assert_int_equal(tt_failover_create(&failover, 3, 2, nshards, 0), tuttiSuccess);
-  assert_int_equal(tt_failover_offered(failover, 3, &(struct tt_offer){1, 0, 0, 0, &set}), TT_OFFER_WRONG);
-  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){3, 0, 0, 0, &set}), TT_OFFER_WRONG);
-  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){1, 2, 0, 0, &set}), TT_OFFER_WRONG);
-  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){2, 0, 0, 0, &set}), TT_OFFER_WRONG);
-  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){1, 1, 0, 0, &set}), TT_OFFER_EARLY);
+  assert_int_equal(tt_failover_offered(failover, 3, &(struct tt_offer){1, 0, 0, 0, 0, &set}), TT_OFFER_WRONG);
+  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){3, 0, 0, 0, 0, &set}), TT_OFFER_WRONG);
+  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){1, 2, 0, 0, 0, &set}), TT_OFFER_WRONG);
+  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){2, 0, 0, 0, 0, &set}), TT_OFFER_WRONG);
+  assert_int_equal(tt_failover_offered(failover, 0, &(struct tt_offer){1, 1, 0, 0, 0, &set}), TT_OFFER_EARLY);
   assert_int_equal(tt_failover_died(failover, 1), tuttiSuccess);
   assert_int_equal(tt_failover_died(failover, 2), tuttiSuccess); /* itself */
   assert_int_equal(tt_failover_next(failover, &action), 1);
@@ -470,7 +480,7 @@ static void wrong_words_change_nothing(void **state)
   assert_int_equal(tt_failover_next(failover, &action), 0);
   for (int from = 0; from < 3; from += 2)
     for (int shard = 0; shard < 2; shard++) {
-      const struct tt_offer offer = {1, shard, (uint64_t)from, 4, &set};
+      const struct tt_offer offer = {1, shard, (uint64_t)from, 4, 0, &set};
       assert_int_equal(tt_failover_serves(failover, 1), 0);
       assert_int_equal(tt_failover_offered(failover, from, &offer), TT_OFFER_NEWEST);
       assert_int_equal(tt_failover_offered(failover, from, &offer), TT_OFFER_WRONG); /* twice */
