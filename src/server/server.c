@@ -31,7 +31,6 @@ struct decider {
   int nwords;
   uint64_t *in;     /* ranks whose contributions all servers hold */
   int n;            /* of them */
-  uint64_t since_ns; /* since when they are enough */
   uint64_t *shown;  /* by rank: the version that it was sent last */
   uint64_t *busy, *behind; /* sets: it is on its way to these; these have got it, and it is not the newest */
 };
@@ -49,7 +48,6 @@ struct tt_server {
   int *complete;             /* by rank: shards that have its contribution to the present step; then decider.held */
   uint64_t step;             /* that the decider has not decided yet, as far as this server knows */
   int ndead, has_failed;     /* has_failed: 1: it is to be said; 2: it was */
-  uint64_t now_ns;
   struct decider decider;
 };
 
@@ -322,11 +320,6 @@ uint64_t tt_server_steps(const struct tt_server *server, int rank)
   return least;
 }
 
-void tt_server_clock(struct tt_server *server, uint64_t now_ns)
-{
-  server->now_ns = now_ns;
-}
-
 int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step)
 {
   struct decider *decider = &server->decider;
@@ -340,7 +333,7 @@ int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step)
   add(by, from);
   if (++decider->held[rank] != spec->nservers) return 1;
   add(decider->in, rank);
-  if (++decider->n == spec->quorum) decider->since_ns = server->now_ns;
+  decider->n++;
   return 1;
 }
 
@@ -396,16 +389,11 @@ int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *s
 
 /* ---- actions ---- */
 
-/* 1: the decider's present step has enough contributions, and no others are worth a wait. */
+/* 1: the decider's present step has enough contributions. */
 static int can_decide(const struct tt_server *server)
 {
-  const struct decider *decider = &server->decider;
   if (!server->spec.is_decider || !server->by_decision || server->has_failed) return 0;
-  if (decider->n < server->spec.quorum) return 0;
-  if (server->now_ns - decider->since_ns >= server->spec.grace_ns) return 1;
-  for (int r = 0; r < server->spec.nranks; r++)
-    if (!has(server->dead, r) && !has(decider->in, r)) return 0;
-  return 1;
+  return server->decider.n >= server->spec.quorum;
 }
 
 static void decide(struct tt_server *server, struct tt_server_action *action)

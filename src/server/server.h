@@ -71,7 +71,6 @@ struct tt_server_spec {
   int by_decision;       /* synchronous: 1: the set is decided, as ever with quorum < nranks, also if all are needed:
                             ranks may begin behind the version, and skip steps */
   int is_decider;        /* 1: this server decides; with a decision exactly one server does */
-  uint64_t grace_ns;     /* so long the decider waits for more contributions than the quorum */
   int nshards;           /* of this server, > 0 */
   const int32_t *urgency; /* of each shard: 0 goes first. Copied */
 };
@@ -114,9 +113,6 @@ struct tt_server_progress {
   int is_odd;     /* 1: an odd number of them was kept */
   int is_owed;    /* 1: the last one was kept, and not answered */
 };
-
-/* The time, in ns from any origin, never backwards; only the decider's grace needs it. */
-void tt_server_clock(struct tt_server *server, uint64_t now_ns);
 
 /* Not synchronous, gossip: before all contributions: the shard goes on where another server has ended, from this
  * version. */

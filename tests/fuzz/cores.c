@@ -170,7 +170,8 @@ static void server_run(const uint8_t *bytes, size_t len)
       break;
     default:
       if (what > 200) tt_server_died(server, (int)(fuzz_take(&input, 1) % RANKS));
-      else tt_server_clock(server, what * 1000000);
+      else if (what & 1) (void)tt_server_seen(server, (int)(small_take(&input) % 5) - 1, small_take(&input));
+      else (void)tt_server_show(server, (int)(small_take(&input) % 5) - 1, small_take(&input));
     }
     for (int n = 0; tt_server_next(server, &action) && n < 1000; n++) {
       if (action.act == TT_UPDATE || action.act == TT_DROP) {

@@ -51,7 +51,7 @@ struct server {
 };
 
 /* The first three: to a rank. */
-enum what { COMPUTED, DIES, ANSWER, ARRIVES, HELD, SEEN, DECIDED, SHOW, DEAD, FREE, TICK };
+enum what { COMPUTED, DIES, ANSWER, ARRIVES, HELD, SEEN, DECIDED, SHOW, DEAD, FREE };
 
 struct note {
   enum what what;
@@ -72,7 +72,6 @@ static struct world {
   uint64_t done[SHARDS], answered[SHARDS];  /* updates; synchronous: versions that were sent to all */
   int outstanding[SHARDS];                  /* kept, neither counted nor dropped */
   uint64_t sets[4 * STEPS];                 /* that were decided; 0: not yet */
-  uint64_t enough_at;                       /* since when the decider has been told enough of the step */
   int told[RANKS], ntold;                   /* servers that have told the decider */
   uint64_t decided;
 } w;
@@ -297,17 +296,15 @@ static void answer_check(int shard, const struct tt_server_action *action)
 static void decision_check(const struct tt_server_action *action)
 {
   uint64_t set = action->set[0];
-  int n = 0, live = 0;
+  int n = 0;
   CHECK(w.by_decision && action->step == w.decided++, "step %llu is decided", (unsigned long long)action->step);
   for (int r = 0; r < w.spec.nranks; r++) {
     int is_in = (int)(set >> r & 1);
     n += is_in;
-    if (!is_in && !w.servers[0].is_dead[r]) live++;
     for (int s = 0; is_in && s < w.nshards; s++)
       CHECK(w.records[r][action->step][s].fate == KEPT, "rank %d counts, and shard %d does not have it", r, s);
   }
   CHECK(n >= w.spec.quorum, "%d are decided", n);
-  CHECK(live == 0 || w.now - w.enough_at >= w.spec.grace_ns, "the decision does not wait");
   w.sets[action->step] = set;
   memset(w.told, 0, sizeof w.told);
   w.ntold = 0;
@@ -333,11 +330,9 @@ static void failure_check(struct server *server, const struct tt_server_action *
   server->has_failed = 1;
 }
 
-/* Nothing is left that the decider could wait for. */
+/* All servers have told the decider of enough ranks. */
 static int is_decidable(void)
 {
-  for (int r = 0; r < w.spec.nranks; r++)
-    if (!w.servers[0].is_dead[r] && w.told[r] < w.spec.nservers) return 0;
   return w.by_decision && w.ntold >= w.spec.quorum;
 }
 
@@ -378,9 +373,7 @@ static void server_acts(int s)
 static void held_arrives(const struct note *note)
 {
   CHECK(tt_server_held(w.servers[0].server, note->shard, note->rank, note->step), "HELD is not taken");
-  if (note->step != w.decided || ++w.told[note->rank] < w.spec.nservers || ++w.ntold != w.spec.quorum) return;
-  w.enough_at = w.now;
-  note_at(w.now + w.spec.grace_ns, (struct note){.what = TICK});
+  if (note->step == w.decided && ++w.told[note->rank] == w.spec.nservers) w.ntold++;
 }
 
 static void happen_at_server(const struct note *note)
@@ -388,7 +381,6 @@ static void happen_at_server(const struct note *note)
   struct server *server = &w.servers[note->server];
   if (note->what == FREE) server->is_busy = 0;
   else server->urgency = INT64_MIN;
-  tt_server_clock(server->server, w.now);
   if (note->what == ARRIVES) contribution_arrives(note);
   else if (note->what == HELD) held_arrives(note);
   else if (note->what == DEAD) {
@@ -463,7 +455,6 @@ static void world_make(uint64_t seed, enum tt_server_kind kind)
     w.spec.staleness = below(&w.chance, 5);
   w.by_decision = kind == TT_SERVER_SYNCHRONOUS && (w.spec.quorum < w.spec.nranks || seed % 3 == 0);
   w.spec.by_decision = w.by_decision && seed % 3 == 0;
-  if (w.by_decision && below(&w.chance, 2)) w.spec.grace_ns = below(&w.chance, 100);
   servers_make();
   ranks_make();
 }
