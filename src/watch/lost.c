@@ -65,9 +65,8 @@ enum tt_left tt_watch_left(const struct tt_watch *watch, int rank)
   uint64_t gone = watch->own ? tt_page_gone(&watch->page, rank) : 0;
   if (tt_spares(watch) && tt_is_lost(watch, rank)) return TT_LEFT_LOST;
   if (!gone) return TT_LEFT_NOT;
-  /* It may have left behind a failure, of which this process hears in the next tick. */
-  if (tt_page_winner(&watch->page) >= 0 && !atomic_load_explicit(&watch->failed, memory_order_acquire))
-    return TT_LEFT_NOT;
+  /* It may have left behind a failure, of which this process hears in the next tick, or has heard since it looked. */
+  if (tt_page_winner(&watch->page) >= 0) return TT_LEFT_NOT;
   return tt_gone_aborted(gone) ? TT_LEFT_ABORTED : TT_LEFT_DONE;
 }
 

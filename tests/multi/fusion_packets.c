@@ -143,6 +143,7 @@ static int wrong_body(const struct ranks *self)
   for (int k = 0; k < WRONGS; k++) {
     struct tuttiFusion *fusion;
     RANKS_CHECK(fusion_make(self, &fusion, comm, wrongs[k].rules) == 0);
+    RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess); /* all have the weights before one sends what ends it */
     if (self->rank == 1) RANKS_CHECK(packet_send(self, fusion, &wrongs[k]) == 0);
     if (failure_await(self, fusion)) {
       fprintf(stderr, "wrong packet %d\n", k);
