@@ -143,6 +143,7 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   binding.out = asked->recv;
   binding.scalar = 0;
   binding.scalar_at = NULL;
+  binding.is_host = 0;
   binding.before = 1;
   binding.overflow = NULL;
   binding.shares = NULL;
