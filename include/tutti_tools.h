@@ -157,6 +157,14 @@ TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int 
  * knows what the number was for, and should say which values it may have. */
 TUTTI_API tuttiResult_t tuttiReadSize(const char *text, size_t *size);
 
+/* Loads and starts the CUDA driver, as programs of NCCL expect of the creation of a communicator, and tells the number
+ * of GPUs. Without that a communicator uses a driver which the process has loaded and started by itself. *gpus is 0 if
+ * the machine has none, its driver does not start, or TUTTI_CUDA is 0. The driver stays loaded. Any thread; not in a
+ * child of a process that has started it.
+ *
+ * Errors: tuttiInvalidArgument: gpus is NULL, or a setting has no such value. */
+TUTTI_API tuttiResult_t tuttiCudaStart(int *gpus);
+
 /* Refuses a call on behalf of a layer above this library. Such a layer checks arguments of its own; its call is refused
  * as this library refuses one: the sentence is logged, kept for tuttiGetLastError (cut at 511 bytes), and, if the
  * calling thread has a group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal.

@@ -6,6 +6,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
+#include "cuda/cuda.h"
 
 tuttiResult_t tuttiInfo(FILE *out, int json)
 {
@@ -13,6 +14,15 @@ tuttiResult_t tuttiInfo(FILE *out, int json)
   struct tt_settings settings;
   tuttiResult_t result = tt_settings_load(&settings);
   return result == tuttiSuccess ? tt_info_list(out, json, &settings) : result;
+}
+
+tuttiResult_t tuttiCudaStart(int *gpus)
+{
+  struct tt_settings settings;
+  if (!gpus) return tt_null("gpus");
+  tuttiResult_t result = tt_settings_load(&settings);
+  *gpus = result == tuttiSuccess ? tt_cuda_start(&settings) : 0;
+  return result;
 }
 
 tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, tuttiCommInfo_t *info)

@@ -228,13 +228,18 @@ static tuttiResult_t shares_bring(struct tt_op *op, uint32_t p)
   return tt_slots_copy(op->slots, op->cuda, &rows);
 }
 
+static tuttiResult_t piece_in(struct tt_op *op, uint32_t p)
+{
+  tuttiResult_t result = p == 0 && op->scalar_from ? scalar_bring(op) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
+  return has_messages(op) ? messages_copy(op, 1) : shares_bring(op, p);
+}
+
 tuttiResult_t tt_trigger_bring(struct tt_op *op, uint32_t p)
 {
-  struct tt_slots *slots = op->slots;
-  tuttiResult_t result = p == 0 && op->scalar_from ? scalar_bring(op) : tuttiSuccess;
-  if (result == tuttiSuccess) result = has_messages(op) ? messages_copy(op, 1) : shares_bring(op, p);
+  tuttiResult_t result = piece_in(op, p);
   if (op->capture) return result; /* it tells when it waits */
-  return result == tuttiSuccess ? tt_slots_tell(slots, op->cuda, op->trigger.first + p) : result;
+  return result == tuttiSuccess ? tt_slots_tell(op->slots, op->cuda, op->trigger.first + p) : result;
 }
 
 tuttiResult_t tt_trigger_take(struct tt_op *op, uint32_t p)
@@ -253,13 +258,36 @@ tuttiResult_t tt_trigger_take(struct tt_op *op, uint32_t p)
   return tt_slots_copy(op->slots, op->cuda, &rows);
 }
 
-static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
+/* is_told: that the piece is in its slot. */
+static tuttiResult_t piece_out(struct tt_op *op, uint32_t p, int is_told)
 {
   struct tt_slots *slots = op->slots;
-  tuttiResult_t result = op->capture ? tt_slots_turn(slots, op->cuda, op->trigger.first + p)
-                                         : tt_slots_await(slots, op->cuda, op->trigger.first + p);
+  const uint32_t number = op->trigger.first + p;
+  tuttiResult_t result = op->capture ? tt_slots_turn(slots, op->cuda, number)
+                         : is_told   ? tt_slots_await(slots, op->cuda, number)
+                                     : tt_slots_meet(slots, op->cuda, number);
   if (result != tuttiSuccess) return result;
-  return has_messages(op) ? messages_copy(op, 0) : tt_trigger_take(op, p);
+  result = has_messages(op) ? messages_copy(op, 0) : tt_trigger_take(op, p);
+  return result == tuttiSuccess && op->capture ? tt_slots_taken(slots, op->cuda) : result;
+}
+
+/* An op of one piece whose rank enqueues by itself: nothing has to come between its two parts. */
+static int is_short(const struct tt_op *op)
+{
+  return op->trigger.npieces == 1 && !op->comm->parts.meeting;
+}
+
+static tuttiResult_t op_enqueue(struct tt_op *op)
+{
+  struct tt_slots *slots = op->slots;
+  tuttiResult_t result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  result = tt_slots_follow(slots, op->cuda, op->capture);
+  if (result == tuttiSuccess) result = piece_in(op, 0);
+  if (result == tuttiSuccess) result = piece_out(op, 0, 0);
+  if (result == tuttiSuccess) result = tt_slots_mark(slots, op->cuda, op->capture);
+  tt_slots_leave(slots);
+  return result;
 }
 
 /* Step t of an op: what fills the slot of piece t, or before that, what empties it of the piece that had it. */
@@ -273,8 +301,7 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
   if (result == tuttiSuccess) result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
   if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->capture);
-  if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots) : tt_trigger_bring(op, t);
-  if (result == tuttiSuccess && empties && op->capture) result = tt_slots_taken(slots, op->cuda);
+  if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots, 1) : tt_trigger_bring(op, t);
   if (result == tuttiSuccess && empties && t - nslots == npieces - 1)
     result = tt_slots_mark(slots, op->cuda, op->capture);
   tt_slots_leave(slots);
@@ -365,6 +392,10 @@ static tuttiResult_t round_enqueue(struct tt_op *round)
 {
   tuttiResult_t result = tuttiSuccess;
   uint32_t steps = 0;
+  if (!round->next_of_round && is_short(round)) {
+    result = op_enqueue(round);
+    return result == tuttiSuccess ? result : tt_comm_give_up(round->comm, result, 0);
+  }
   for (struct tt_op *op = round; op; op = op->next_of_round) {
     uint32_t its = op->trigger.npieces ? op->trigger.npieces + op->trigger.nslots : 0;
     if (its > steps) steps = its;

@@ -32,4 +32,8 @@ tuttiResult_t tt_cuda_expose(const void *memory, size_t len, int *fd, uint64_t *
  * Loads the driver to find out, unless TUTTI_CUDA is 0. For `tutti info`. */
 const char *tt_cuda_unusable(const struct tt_settings *settings, char *text, size_t size);
 
+/* The number of GPUs here. The driver is loaded if the machine has a GPU, started, and stays loaded. 0: there is none,
+ * the driver does not start, or TUTTI_CUDA is 0. Any thread. */
+int tt_cuda_start(const struct tt_settings *settings);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Joining and leaving the process's use of CUDA. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cuda/cuda.h"
 #include "cuda/cuda_private.h"
@@ -101,4 +102,24 @@ const char *tt_cuda_unusable(const struct tt_settings *settings, char *text, siz
   else snprintf(text, size, "%d GPUs, driver for CUDA %d.%d", count, version / 1000, version % 1000 / 10);
   tt_cuda_driver_close(&driver);
   return code == CU_SUCCESS && count ? NULL : text;
+}
+
+/* The kernel's interface to a GPU. */
+static int machine_has_gpu(void)
+{
+  static const char *const paths[] = {"/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu", "/dev/nvhost-gpu"};
+  int has = 0;
+  for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) has |= access(paths[p], F_OK) == 0;
+  return has;
+}
+
+int tt_cuda_start(const struct tt_settings *settings)
+{
+  struct cuda_driver driver;
+  char why[256];
+  int count = 0, loads = settings->cuda == CHOICE_ASKED || machine_has_gpu();
+  if (settings->cuda == CHOICE_NEVER || !tt_cuda_driver_open(&driver, loads, why, sizeof why)) return 0;
+  if (driver.init(0) == CU_SUCCESS && driver.device_count(&count) == CU_SUCCESS && count) return count;
+  tt_cuda_driver_close(&driver);
+  return 0;
 }

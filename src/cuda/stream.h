@@ -82,6 +82,8 @@ tuttiResult_t tt_slots_copy(struct tt_slots *slots, void *stream, const struct t
 tuttiResult_t tt_slots_tell(struct tt_slots *slots, void *stream, uint32_t number);
 /* Waits until `done` has come to the number. */
 tuttiResult_t tt_slots_await(struct tt_slots *slots, void *stream, uint32_t number);
+/* Both at once: one call of the driver. */
+tuttiResult_t tt_slots_meet(struct tt_slots *slots, void *stream, uint32_t number);
 tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, uint64_t capture);
 /* For slots of calls without a stream: the call has enqueued all; when the GPU has done it, `over` comes to the number.
  * It is marked as well. */

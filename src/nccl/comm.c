@@ -21,7 +21,7 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
     storage.config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
     options = &storage.config;
   }
-  if (result == tuttiSuccess) tt_nccl_cuda_look(options);
+  if (result == tuttiSuccess) result = tt_nccl_cuda_look(options);
   if (result == tuttiSuccess) result = tuttiCommInitRankConfig(comm, nranks, id, rank, options);
   return tt_nccl_result(result);
 }
@@ -50,7 +50,8 @@ NCCL_WEAK_NAME(ncclCommInitRankScalable);
 ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist)
 {
   int devices[RANKS_OF_PROCESS];
-  tt_nccl_cuda_look(NULL);
+  tuttiResult_t looked = tt_nccl_cuda_look(NULL);
+  if (looked != tuttiSuccess) return tt_nccl_result(looked);
   for (int d = 0; d < ndev && d < RANKS_OF_PROCESS; d++) {
     devices[d] = devlist ? devlist[d] : d;
     if (devices[d] < 0) return tt_nccl_refuse(tuttiInvalidArgument, "devlist[%d] is %d: no device", d, devices[d]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the process uses CUDA, calls go to their CUDA streams, and memory is a GPU's.
  *
- * The driver is asked if the process has loaded it; nothing here loads it. Its functions and numbers are those of the
- * documented driver interface. */
+ * The creation of a communicator loads and starts the driver, as NCCL's does: programs make a communicator before
+ * anything else of CUDA. Functions and numbers are those of the documented driver interface. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,8 +17,9 @@ static int functions_find(void *driver, struct tt_nccl_cuda *cuda)
   const struct {
     const char *name;
     void *to;
-  } functions[] = {{"cuDeviceGetCount", &cuda->device_count},     {"cuCtxGetCurrent", &cuda->context_current},
-                   {"cuMemAlloc_v2", &cuda->memory_alloc},        {"cuMemFree_v2", &cuda->memory_free},
+  } functions[] = {{"cuCtxGetCurrent", &cuda->context_current},
+                   {"cuMemAlloc_v2", &cuda->memory_alloc},
+                   {"cuMemFree_v2", &cuda->memory_free},
                    {"cuPointerGetAttribute", &cuda->pointer_attribute}};
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     void *function = dlsym(driver, functions[i].name);
@@ -42,15 +43,18 @@ static const struct tt_nccl_cuda *driver_find(void)
   return cuda->is_found ? cuda : NULL;
 }
 
-void tt_nccl_cuda_look(tuttiConfig_t *config)
+ncclResult_t tt_nccl_cuda_look(tuttiConfig_t *config)
 {
-  const struct tt_nccl_cuda *cuda = driver_find();
   void *context = NULL;
-  int count = 0;
-  if (!cuda || cuda->device_count(&count) != 0 || !count) return;
-  atomic_store(&tt_nccl_process.has_streams, 1);
-  int is_current = cuda->context_current(&context) == 0 && context;
+  int gpus = 0;
+  if (!atomic_load(&tt_nccl_process.has_streams)) {
+    tuttiResult_t result = tuttiCudaStart(&gpus);
+    if (result != tuttiSuccess || !gpus || !driver_find()) return result;
+    atomic_store(&tt_nccl_process.has_streams, 1);
+  }
+  int is_current = tt_nccl_process.cuda.context_current(&context) == 0 && context;
   if (!is_current && config && config->device == TUTTI_CONFIG_UNDEF_INT) config->device = 0;
+  return tuttiSuccess;
 }
 
 /* ---- streams ---- */

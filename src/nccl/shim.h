@@ -18,7 +18,6 @@
 /* Functions of the CUDA driver. */
 struct tt_nccl_cuda {
   int is_found; /* the process has loaded it, and the others are set */
-  int (*device_count)(int *count);
   int (*context_current)(void **context);
   int (*memory_alloc)(uint64_t *pointer, size_t len);
   int (*memory_free)(uint64_t pointer);
@@ -76,9 +75,9 @@ static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
 
 /* ---- cuda.c ---- */
 
-/* Looks whether the process uses a GPU; called before each creation of a communicator, because no stream is older than
- * the first one's GPU. Without a current context it belongs to GPU 0, as with NCCL: config->device becomes that. */
-void tt_nccl_cuda_look(tuttiConfig_t *config);
+/* Looks whether the machine has a GPU, and starts its driver then; called before each creation of a communicator.
+ * Without a current context that belongs to GPU 0, as with NCCL: config->device becomes that. */
+ncclResult_t tt_nccl_cuda_look(tuttiConfig_t *config);
 
 /* Finds what stands for the CUDA stream, or makes it. */
 ncclResult_t tt_nccl_stream_of(cudaStream_t cuda, tuttiStream_t *stream);
