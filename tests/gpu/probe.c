@@ -4,11 +4,14 @@
  *   gpu_probe [--driver FILE] [--rounds N] order|cost|hazards
  *
  * order: bytes that a stream copies to the host before it writes a word are there when the word is (exit status 1 if
- * not). cost: microseconds of each building block. hazards: what a parked stream holds up. */
+ * not). cost: microseconds of each building block. hazards: what a parked stream holds up, and what another process
+ * does. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -285,6 +288,68 @@ static void copies_beside(void)
   waitpid(other, NULL, 0);
 }
 
+/* ---- small copies of two processes ---- */
+
+/* A copy into the GPU, flat or in two rows. */
+static void bring(int rows, size_t len)
+{
+  struct copy_2d copy = {.src_type = 4, .src_device = (uintptr_t)own.host, .src_pitch = len / 2,
+                         .dst_type = 4, .dst_device = own.memory[1], .dst_pitch = len / 2,
+                         .width = len / 2, .height = 2};
+  if (rows) CU(cuMemcpy2DAsync_v2(&copy, own.streams[0]));
+  else CU(cuMemcpyAsync(own.memory[1], (uintptr_t)own.host, len, own.streams[0]));
+}
+
+/* Copies out of the GPU, meets the other process, and copies back; returns microseconds. */
+static double exchanges_us(uint32_t *met, int processes, int rows, size_t len)
+{
+  const uint32_t trips = 50;
+  struct memop list[2] = {{.operation = 2, .address = word_at(5)}, {.operation = 1, .address = word_at(6)}};
+  double began = now_us();
+  for (uint32_t k = 1; k <= trips; k++) {
+    uint32_t number = __atomic_load_n(&own.words[16 * 6], __ATOMIC_RELAXED) + 1;
+    list[0].value = list[1].value = number;
+    CU(cuMemcpyAsync((uintptr_t)own.host, own.memory[0], len, own.streams[0]));
+    CU(cuStreamBatchMemOp_v2(own.streams[0], 2, list, 0));
+    bring(rows, len);
+    word_wait(5, number);
+    uint32_t all = __atomic_add_fetch(met, 1, __ATOMIC_ACQ_REL);
+    uint32_t last = (all + (uint32_t)processes - 1) / (uint32_t)processes * (uint32_t)processes; /* of this round */
+    while (__atomic_load_n(met, __ATOMIC_ACQUIRE) < last) sched_yield();
+    word_set(6, number);
+    CU(cuStreamSynchronize(own.streams[0]));
+  }
+  return (now_us() - began) / trips;
+}
+
+static void exchanges(uint32_t *met, int processes, int is_first)
+{
+  static const size_t sizes[] = {8, 1024, 4096};
+  alarm(60);
+  begin();
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    exchanges_us(met, processes, 0, sizes[s]);
+    double flat = exchanges_us(met, processes, 0, sizes[s]), rows = exchanges_us(met, processes, 1, sizes[s]);
+    if (is_first)
+      printf("| %zu bytes out and in, %d processes at once | flat %.1f us, in two rows %.1f us |\n", sizes[s],
+             processes, flat, rows);
+  }
+  fflush(stdout);
+  _exit(0);
+}
+
+static void small_copies(int processes)
+{
+  pid_t children[2];
+  uint32_t *met = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  fflush(stdout);
+  for (int p = 0; p < processes && met != MAP_FAILED; p++) {
+    children[p] = fork();
+    if (children[p] == 0) exchanges(met, processes, p == 0);
+  }
+  for (int p = 0; p < processes && met != MAP_FAILED; p++) waitpid(children[p], NULL, 0);
+}
+
 static int parked(void)
 {
   park(0);
@@ -302,6 +367,8 @@ static int hazards(void)
   apart(one_connection);
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
   apart(copies_beside);
+  small_copies(1);
+  small_copies(2);
   return 0;
 }
 

@@ -7,8 +7,8 @@
  * Cases: jobs (drawn collectives), comms (groups over a communicator and its child, in another order on each rank),
  * capture (replays of graphs beside calls), storm (calls beside a thread that allocates and frees), abort (of a call
  * whose peer does not come), kill (a rank dies), shrink (after that), outage (a rank's host is cut off), mismatch (of
- * counts), speed (prints). Only ranks that are processes have storm and those that end badly; one thread with all ranks
- * has jobs and capture.
+ * counts), trap (a rank dies under TUTTI_CUDA_ON_ERROR=trap, of Tutti alone), speed (prints). Only ranks that are
+ * processes have storm and those that end badly; one thread with all ranks has jobs and capture.
  *
  *   --mode processes|threads|all   ranks are processes, threads, or one thread's (ncclCommInitAll and groups)
  *   --ranks N (2)  --gpus N (1)    rank r is on GPU r mod N
@@ -19,6 +19,7 @@
  *   --sealed 1                     on the double nothing may be made or freed during the jobs
  *   --host 1                       some ranks have memory of the host, another one in each job
  *   --hold 0                       no call while its stream is held
+ *   --early 1                      communicators of processes are made before anything of CUDA is called
  *   --host-ids 1                   NCCL_HOSTID is another one in each process: NVIDIA's NCCL then takes one GPU twice
  *   --hosts NAME                   rank r is in the network namespace NAME-r (perf/hosts makes them)
  *   --cut COMMAND                  by which the last one of them is cut off, for the case outage
@@ -190,6 +191,16 @@ static void rank_make(struct rank *rank, int number)
   memory_make(rank);
 }
 
+static void comm_make(struct team *team, int number)
+{
+  deadline(options.limit_s);
+  trial_name("creation of a communicator");
+  if (number == 0) NCCL(ncclGetUniqueId(&team->meeting->id));
+  meet(team);
+  NCCL(ncclCommInitRank(&team->ranks[0].comm, options.nranks, team->meeting->id, number));
+  meet(team);
+}
+
 static void comms_make(struct team *team)
 {
   ncclComm_t comms[RANKS];
@@ -202,14 +213,12 @@ static void comms_make(struct team *team)
     for (int r = 0; r < team->count; r++) team->ranks[r].comm = comms[r];
     return;
   }
-  if (team->ranks[0].number == 0) NCCL(ncclGetUniqueId(&team->meeting->id));
-  meet(team);
-  enter_gpu(&team->ranks[0]);
+  if (team->ranks[0].comm) return;
   void *before = team->ranks[0].context, *after;
-  NCCL(ncclCommInitRank(&team->ranks[0].comm, options.nranks, team->meeting->id, team->ranks[0].number));
+  enter_gpu(&team->ranks[0]);
+  comm_make(team, team->ranks[0].number);
   CU(cuCtxGetCurrent(&after));
   if (after != before) lost("the current context is another one after ncclCommInitRank");
-  meet(team);
 }
 
 static void comms_end(struct team *team)
@@ -218,7 +227,10 @@ static void comms_end(struct team *team)
   trial_name("the end of communicators");
   meet(team);
   for (int r = 0; r < team->count; r++) NCCL(ncclCommFinalize(team->ranks[r].comm));
-  for (int r = 0; r < team->count; r++) NCCL(ncclCommDestroy(team->ranks[r].comm));
+  for (int r = 0; r < team->count; r++) {
+    NCCL(ncclCommDestroy(team->ranks[r].comm));
+    team->ranks[r].comm = NULL;
+  }
   for (int r = 0; r < team->count; r++) {
     enter_gpu(&team->ranks[r]);
     CU(cuCtxSynchronize());
@@ -235,6 +247,7 @@ static void case_run(struct team *team, const char *name)
   else if (strcmp(name, "speed") == 0) speed_run(team);
   else if (strcmp(name, "abort") == 0) abort_run(team);
   else if (strcmp(name, "kill") == 0) kill_run(team);
+  else if (strcmp(name, "trap") == 0) trap_run(team);
   else if (strcmp(name, "shrink") == 0) shrink_run(team);
   else if (strcmp(name, "outage") == 0) outage_run(team);
   else if (strcmp(name, "mismatch") == 0) mismatch_run(team);
@@ -249,8 +262,11 @@ static void team_run(struct meeting *meeting, int first, int count)
   if (!team) lost("no memory");
   *team = (struct team){.options = &options, .meeting = meeting, .count = count, .common = options.seed,
                         .own = options.seed * 1000 + (uint64_t)first, .may_hold = options.may_hold};
+  if (options.is_early) comm_make(team, first); /* on GPU 0, as nothing else is current */
+  ncclComm_t early = team->ranks[0].comm;
   CU(cuInit(0));
   for (int r = 0; r < count; r++) rank_make(&team->ranks[r], first + r);
+  team->ranks[0].comm = early;
   for (int c = 0; c < ncases; c++) case_run(team, cases[c]);
   free(team);
 }
@@ -349,7 +365,7 @@ static int option_take(const char *name, const char *value)
     int *number;
   } numbers[] = {{"--ranks", &options.nranks}, {"--gpus", &options.gpus},       {"--rounds", &options.rounds},
                  {"--limit", &options.limit_s}, {"--sealed", &options.is_sealed}, {"--hold", &options.may_hold},
-                 {"--operations", &options.operations},
+                 {"--operations", &options.operations}, {"--early", &options.is_early},
                  {"--host-ids", &options.has_host_ids}, {"--host", &options.draws_host}};
   for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
     if (strcmp(name, numbers[k].name) != 0) continue;
@@ -381,10 +397,13 @@ int main(int argc, char **argv)
     if (!option_take(argv[at], argv[at + 1])) lost("what is %s %s?", argv[at], argv[at + 1]);
   cases = at < argc ? argv + at : usual;
   ncases = at < argc ? argc - at : 1;
+  if (options.is_early && (options.mode != PROCESSES || options.gpus > 1)) lost("--early is for processes on one GPU");
   if (options.nranks < 1 || options.nranks > RANKS || options.gpus < 1) lost("1 to %d ranks", RANKS);
   struct meeting *meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (meeting == MAP_FAILED) lost("no memory");
   signal(SIGALRM, late);
+  /* The first launch of a kernel must not load it, which may wait for a stream that is held. */
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   if (options.mode == PROCESSES) return processes_run(meeting);
   if (options.mode == THREADS) return threads_run(meeting);
   libraries_load();

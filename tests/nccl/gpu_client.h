@@ -22,7 +22,7 @@ struct options {
   const char *hosts; /* network namespaces HOSTS-0, HOSTS-1, ..., one for each rank; NULL: the one of the program */
   const char *cut;   /* the command that cuts the last one off */
   enum mode mode;
-  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids, draws_host;
+  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids, draws_host, is_early;
   int operations; /* of a graph */
   size_t slot, most; /* bytes around which sizes are drawn, and the largest share */
   uint64_t seed;
@@ -90,6 +90,7 @@ void processes_only(const struct team *team, const char *name);
 /* gpu_ends.c */
 void abort_run(struct team *team);
 void kill_run(struct team *team);
+void trap_run(struct team *team);
 void shrink_run(struct team *team);
 void outage_run(struct team *team);
 void mismatch_run(struct team *team);

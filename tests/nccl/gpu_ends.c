@@ -109,6 +109,22 @@ void kill_run(struct team *team)
   told_and_released(&team->ranks[0], "kill", NULL, seconds_now());
 }
 
+/* As kill_run, but nobody asks for the error: the stream ends with one. */
+void trap_run(struct team *team)
+{
+  const struct rank *rank = &team->ranks[0];
+  end_begin(team, "trap");
+  last_dies(team);
+  double began = seconds_now();
+  reduce(rank, rank->comm, COUNT);
+  int code = cu.cuStreamSynchronize(rank->streams[3]);
+  if (code == 0) lost("the stream went on although the all-reduce has failed");
+  printf("trap: rank %d, the stream failed after %.1f ms with CUDA error %d\n", rank->number,
+         1e3 * (seconds_now() - began), code);
+  fflush(stdout);
+  _exit(0); /* nothing of the context can be used any more */
+}
+
 /* The survivors go on in a communicator of their own, while those streams of the first one wait that they have given
  * to it. */
 void shrink_run(struct team *team)
@@ -127,6 +143,7 @@ void shrink_run(struct team *team)
   rank->comm = NULL;
   CU(cuStreamSynchronize(rank->streams[3]));
   CU(cuMemcpyHtoD_v2(rank->in, &mine, sizeof mine));
+  CU(cuCtxSynchronize()); /* copies of memory that is not pinned may return before they have reached the GPU */
   reduce(rank, smaller, 1);
   CU(cuStreamSynchronize(rank->streams[3]));
   CU(cuMemcpyDtoH_v2(&sum, rank->out, sizeof sum));
