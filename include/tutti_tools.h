@@ -157,10 +157,11 @@ TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int 
  * knows what the number was for, and should say which values it may have. */
 TUTTI_API tuttiResult_t tuttiReadSize(const char *text, size_t *size);
 
-/* Loads and starts the CUDA driver, as programs of NCCL expect of the creation of a communicator, and tells the number
- * of GPUs. Without that a communicator uses a driver which the process has loaded and started by itself. *gpus is 0 if
- * the machine has none, its driver does not start, or TUTTI_CUDA is 0. The driver stays loaded. Any thread; not in a
- * child of a process that has started it.
+/* Loads and starts the CUDA driver, and tells the number of GPUs.
+ *
+ * Programs of NCCL expect this of the creation of a communicator; without it a communicator uses a driver which the
+ * process has loaded and started by itself. *gpus is 0 if the machine has none, its driver does not start, or
+ * TUTTI_CUDA is 0. The driver stays loaded. Any thread; not in a child of a process that has started it.
  *
  * Errors: tuttiInvalidArgument: gpus is NULL, or a setting has no such value. */
 TUTTI_API tuttiResult_t tuttiCudaStart(int *gpus);
