@@ -18,7 +18,7 @@
 #define RELEASED ((uint32_t)1 << 30) /* numbers that may still be given out when all waits are released */
 #define LONGEST_PITCH ((size_t)1 << 30)
 /* A driver sends fewer bytes to a GPU through the engine of its kernels, which processes get in turns of some 100 us;
- * in rows it does not (H200, driver 580: 8 bytes out and in, two processes, 289 and 24 us; tests/gpu/probe.c). */
+ * in rows it does not (docs/results/2026-11-28-h200.md). */
 #define FLAT_BYTES ((size_t)2048)
 
 struct held {
@@ -357,13 +357,14 @@ static int copy_flat(const struct cuda_driver *driver, void *stream, const struc
   return code;
 }
 
-/* The same bytes as the fewest rows that are flat where that is quick, else two or more. */
-static struct tt_rows rows_arrange(const struct tt_rows *rows)
+/* The same bytes in one row, or in a few on their way to a GPU where that is quicker. */
+static struct tt_rows rows_arrange(const struct held *held, const struct tt_rows *rows)
 {
   int is_one = rows->n == 1 || (rows->dst_pitch == rows->width && rows->src_pitch == rows->width);
   if (!is_one) return *rows;
   size_t len = rows->width * rows->n, n = 1;
-  if (len > 1 && len < FLAT_BYTES)
+  int leaves_gpu = (uintptr_t)rows->dst - (uintptr_t)held->memory < held->len;
+  if (len > 1 && len < FLAT_BYTES && !leaves_gpu)
     for (n = 2; len % n; n++) continue;
   return (struct tt_rows){rows->dst, rows->src, len / n, n, len / n, len / n};
 }
@@ -373,7 +374,7 @@ tuttiResult_t tt_slots_copy(struct tt_slots *slots, void *stream, const struct t
   struct held *held = held_of(slots);
   const struct cuda_driver *driver = &held->cuda->driver;
   if (!asked->n || !asked->width) return tuttiSuccess;
-  const struct tt_rows rows = rows_arrange(asked);
+  const struct tt_rows rows = rows_arrange(held, asked);
   if (rows.n == 1 || rows.dst_pitch > LONGEST_PITCH || rows.src_pitch > LONGEST_PITCH) {
     int code = copy_flat(driver, stream, &rows);
     return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuMemcpyAsync", code);
