@@ -34,7 +34,7 @@ static const char *const help =
     "  -n, --ranks N         the number of ranks, as with the word\n"
     "      --nodes N         the number of nodes\n"
     "      --cores N         the number of cores of each node\n"
-    "      --bytes SIZE      the bytes, as SIZE\n"
+    "  -b, --bytes SIZE      the bytes, as SIZE\n"
     "  -d, --datatype TYPE   int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
     "                        f8e4m3 f8e5m2 int16 uint16 bool complex64 or\n"
     "                        complex128 (default: float)\n"
@@ -139,6 +139,15 @@ static int count_option(struct asked *asked, int option)
   return 1;
 }
 
+/* Names a wrong profile, topology or collective before what is missing; the exit status. */
+static int ask(const struct asked *asked, const char *missing)
+{
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  if (tt_explain_check(&asked->request) == tuttiSuccess) return refuse(missing, NULL);
+  fprintf(stderr, "tutti explain: %s\n", tuttiGetLastError(NULL));
+  return 1;
+}
+
 /* -1: go on; else the exit status. */
 static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
@@ -161,7 +170,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {0}};
   int option, taken = 0;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "d:n:h", options, NULL)) != -1) switch (option) {
+  while ((option = getopt_long(argc, argv, "d:n:b:h", options, NULL)) != -1) switch (option) {
     case 'c': asked->request.codec = tt_codec_is_none(optarg) ? NULL : optarg; break;
     case 'u': asked->request.update = optarg; break;
     case 'p': asked->request.profile = optarg; break;
@@ -183,10 +192,10 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   for (int a = optind; a < argc; a += taken)
     if (!(taken = words_take(asked, argv + a))) return 2;
   if (!asked->request.collective)
-    return refuse("no collective is named: say `tutti explain allreduce 4 ranks 1M`", NULL);
+    return ask(asked, "no collective is named: say `tutti explain allreduce 4 ranks 1M`");
   if (!asked->request.nranks && !asked->request.topology)
-    return refuse("the number of ranks is missing: say `4 ranks` or -n 4", NULL);
-  if (!asked->has_bytes) return refuse("the size is missing: say `1M` or --bytes 1M", NULL);
+    return ask(asked, "the number of ranks is missing: say `4 ranks` or -n 4");
+  if (!asked->has_bytes) return ask(asked, "the size is missing: say `1M` or --bytes 1M");
   return -1;
 }
 

@@ -148,6 +148,16 @@ static int refuse(const char *what)
   return 2;
 }
 
+/* Names a wrong table or policy first; the exit status. */
+static int cost_ask(const struct tt_plan_request *request)
+{
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  if (tt_plan_check(request) == tuttiSuccess)
+    return refuse("nothing says what a message costs: give --cost or --ranks");
+  fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
+  return 1;
+}
+
 /* --cost has said all: what else would say it does not count. */
 static void ranks_leave(struct tt_plan_request *request)
 {
@@ -194,8 +204,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   if (optind + 1 < argc) return refuse("one layer table at a time");
   request->table = argv[optind];
   if (!request->policy) request->policy = "all";
-  if (!request->has_cost && !request->nranks)
-    return refuse("nothing says what a message costs: give --cost or --ranks");
+  if (!request->has_cost && !request->nranks) return cost_ask(request);
   if (request->has_cost) ranks_leave(request);
   return -1;
 }

@@ -23,7 +23,7 @@ static const char *const help =
     "max(ceil(log2 P) alpha, 2 (P - 1) / P M beta). (Short vectors may take less than the first of these, because\n"
     "messages that are sent one after the other travel at the same time.)\n";
 static const char *const own_help =
-    "      --bytes B         the whole vector in all-reduce, reduce and broadcast, else one rank's share, in\n"
+    "  -b, --bytes B         the whole vector in all-reduce, reduce and broadcast, else one rank's share, in\n"
     "                        elements of 4 bytes (default: 1M)\n"
     "      --counts LIST     the number of elements of 4 bytes in each rank's share, separated by commas, for an\n"
     "                        all-gather or a reduce-scatter with counts (instead of --bytes)\n"
@@ -136,7 +136,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
                                           {0}};
   int option;
   optind = 1;
-  while ((option = getopt_long(argc, argv, REQUEST_LETTERS "h", options, NULL)) != -1) {
+  while ((option = getopt_long(argc, argv, REQUEST_LETTERS "b:h", options, NULL)) != -1) {
     int taken = request_option(&asked->request, "simulate", option);
     if (taken < 0) return 2;
     if (taken) continue;

@@ -62,6 +62,20 @@ static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_req
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_explain_check(const struct tt_explain_request *request)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  struct tt_topology topology = {.nranks = 0};
+  struct tt_call call;
+  tuttiResult_t result = request->profile ? tt_profile_load(&profile, request->profile) : tuttiSuccess;
+  if (result == tuttiSuccess && request->topology)
+    result = tt_topology_load(&topology, request->topology, request->nranks);
+  if (result == tuttiSuccess && request->collective) result = call_make(&call, request);
+  tt_profile_destroy(&profile);
+  tt_topology_destroy(&topology);
+  return result;
+}
+
 tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out)
 {
   struct tt_hypothetical *place;

@@ -40,4 +40,8 @@ struct tt_explain_request {
  * be written. */
 tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out);
 
+/* Checks the profile, the topology and, where it is there, the collective with its type: what can be told before
+ * anybody says the number of ranks and the size. Errors: those of tt_explain about these. */
+tuttiResult_t tt_explain_check(const struct tt_explain_request *request);
+
 #endif

@@ -250,11 +250,16 @@ static tuttiResult_t codec_take(struct asked *asked, const struct tt_plan_reques
   return result;
 }
 
+static tuttiResult_t table_read(struct asked *asked, const struct tt_plan_request *request)
+{
+  tuttiResult_t result = tt_layers_load(&asked->layers, request->table);
+  return result == tuttiSuccess ? policies_find(asked, request) : result;
+}
+
 static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_request *request)
 {
   double bound_us = 0;
-  tuttiResult_t result = policies_find(asked, request);
-  if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
+  tuttiResult_t result = table_read(asked, request);
   if (result == tuttiSuccess) result = codec_take(asked, request);
   if (result == tuttiSuccess) result = tt_model_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
@@ -294,19 +299,41 @@ static tuttiResult_t all_print(const struct asked *asked, const struct tt_plan_r
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *data)
+static tuttiResult_t asked_make(struct asked **made)
 {
-  tuttiResult_t result = request_check(request);
-  if (result != tuttiSuccess) return result;
-  struct asked *asked = tt_alloc(1, sizeof *asked);
-  if (!asked) return tt_fail(tuttiSystemError, "no memory for a plan: give the process more");
-  result = asked_fill(asked, request);
-  if (result == tuttiSuccess) result = all_print(asked, request, out, data);
+  *made = tt_alloc(1, sizeof **made);
+  return *made ? tuttiSuccess : tt_fail(tuttiSystemError, "no memory for a plan: give the process more");
+}
+
+static void asked_destroy(struct asked *asked)
+{
   for (int k = 0; k < POLICIES_MOST; k++) {
     tt_played_destroy(&asked->planned[k].played);
     tt_fusion_plan_destroy(&asked->planned[k].plan);
   }
   tt_layers_destroy(&asked->layers);
   tt_free(asked);
+}
+
+tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *data)
+{
+  tuttiResult_t result = request_check(request);
+  if (result != tuttiSuccess) return result;
+  struct asked *asked;
+  result = asked_make(&asked);
+  if (result != tuttiSuccess) return result;
+  result = asked_fill(asked, request);
+  if (result == tuttiSuccess) result = all_print(asked, request, out, data);
+  asked_destroy(asked);
+  return result;
+}
+
+tuttiResult_t tt_plan_check(const struct tt_plan_request *request)
+{
+  struct asked *asked;
+  tuttiResult_t result = asked_make(&asked);
+  if (result != tuttiSuccess) return result;
+  result = table_read(asked, request);
+  asked_destroy(asked);
   return result;
 }

@@ -59,4 +59,8 @@ struct tt_plan_request {
  * or it cannot be written. */
 tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *data);
 
+/* Checks the table and the policy alone, the table first: what can be told before anybody says what a message costs.
+ * Errors: those of tt_plan_print about these. */
+tuttiResult_t tt_plan_check(const struct tt_plan_request *request);
+
 #endif
