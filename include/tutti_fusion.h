@@ -487,11 +487,11 @@ TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int p
  * Planes behind the weights move with them from servers, and begin as zeros where a copy of the weights goes on.
  *
  * Errors: as tuttiFusionCreate; then *fusion is as before. If it has servers, and the options of the ranks were the
- * same, it has ended: each call returns the error, but it can be moved once more. tuttiInvalidUsage: a step is under
- * way here. On all ranks: a rank that is ahead has begun to encode contributions of the next step, so what its codec
- * keeps cannot be taken back (the sentence names it); TUTTI_FUSION_CODEC is another codec than the fusion's; or ranks
- * bring fusions that different calls have made, as a rank may die when a move has ended on some of the others: then
- * what these own does not fit together. */
+ * same, it may have ended: each call returns the error, but it can be moved once more. tuttiInvalidUsage: a step is
+ * under way here. On all ranks: a rank that is ahead has begun to encode contributions of the next step, so what its
+ * codec keeps cannot be taken back (the sentence names it); TUTTI_FUSION_CODEC is another codec than the fusion's;
+ * or ranks bring fusions that different calls have made, as a rank may die when a move has ended on some of the
+ * others: then what these own does not fit together. */
 TUTTI_API tuttiResult_t tuttiFusionMove(tuttiFusion_t *fusion, tuttiComm_t comm);
 
 /* The state of a fusion: its measurements and predictions. Set size to sizeof(tuttiFusionInfo_t) first; fields that the

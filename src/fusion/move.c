@@ -12,7 +12,8 @@
  * failed on some of them alone has left these with the one before, in which elements have other owners.
  *
  * A fusion with servers ends before its state is read, as by tuttiFusionDestroy: until all of its ranks have come here,
- * or have left it, they serve each other. Its weights move in served_move.c. */
+ * or have left it, they serve each other. If the new one fails meanwhile, some never come: so the old one fails, on all
+ * ranks. Its weights move in served_move.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -234,7 +235,11 @@ tuttiResult_t tt_fusion_take(struct tuttiFusion *fusion, struct tuttiFusion *fro
   int is_counted = 0;
   for (int i = 0; i < config->n; i++)
     if (config->tensors[i].is_coded && config->tensors[i].count > most) most = config->tensors[i].count;
-  if (from && from->served) tt_fusion_engine_stop(from);
+  if (from && from->served) {
+    from->served->heir = config->channel[0];
+    tt_fusion_engine_stop(from);
+    from->served->heir = NULL;
+  }
   tuttiResult_t result = agree(fusion, from, &agreed);
   if (result != tuttiSuccess) return result;
   struct move move = {.fusion = fusion, .from = from};

@@ -277,6 +277,7 @@ static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
   if (*result == tuttiSuccess && has_weights && (look || !moved)) *result = tt_deaths_look(fusion);
   if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
   if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);
+  if (*result == tuttiSuccess && !moved && served->is_leaving && served->heir) *result = tt_comm_health(served->heir);
   if (*result == tuttiSuccess) *result = tt_patience_look(fusion, moved);
   return moved;
 }

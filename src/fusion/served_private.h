@@ -156,6 +156,7 @@ struct served {
   uint64_t *left;           /* of each rank: 1 + the version with which it left; 0: it is here */
   int nleft, is_leaving;
   int is_given;             /* this rank's weights were */
+  const struct tuttiComm *heir; /* the channel of the fusion that this one moves to; NULL: none. Set before the stop */
   int wake;                 /* an eventfd that ends the engine's sleep; 0: none yet */
 };
 

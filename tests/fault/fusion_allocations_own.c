@@ -4,13 +4,12 @@
  * and nothing leaks. Where a channel stands already the communicator is as good as before, and the next fusion is made
  * of it. What channels allocate for themselves is tried by fault.fusion_allocations.
  * Labels: plain. */
-#include <errno.h>
 #include <unistd.h>
 
 #include "../multi/fusion_ranks.h"
 #include "census.h"
-#include "comm/private.h"
 #include "net/net.h"
+#include "refused.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,52 +24,6 @@
 static const tuttiFusionTensor_t tensors[] = {
     {"w0", 900, tuttiFloat32}, {"b0", 3, tuttiFloat32}, {"ids", 20, tuttiInt64}, {"w1", 2000, tuttiFloat32}};
 enum { TENSORS = sizeof tensors / sizeof *tensors };
-
-/* ---- what is refused: the objects of the fusion have these names instead (tests/CMakeLists.txt) ---- */
-
-static _Atomic long countdown; /* what is asked for while it goes from 1 to 0 is refused; below: nothing is */
-
-static int is_refused(void)
-{
-  return atomic_load(&countdown) > 0 && atomic_fetch_sub(&countdown, 1) == 1;
-}
-
-void *own_alloc(size_t count, size_t size);
-void *own_alloc(size_t count, size_t size)
-{
-  return is_refused() ? NULL : tt_alloc(count, size);
-}
-
-tuttiResult_t own_user_alloc(void **pointer, size_t size);
-tuttiResult_t own_user_alloc(void **pointer, size_t size)
-{
-  return is_refused() ? tt_fail(tuttiSystemError, "no memory of %zu bytes", size) : tt_user_alloc(pointer, size);
-}
-
-/* Ops that are used again are there already. */
-struct tt_op *own_op_begin(struct tuttiComm *comm, const struct tt_binding *binding);
-struct tt_op *own_op_begin(struct tuttiComm *comm, const struct tt_binding *binding)
-{
-  return !comm->queue.spare && is_refused() ? NULL : tt_op_begin(comm, binding);
-}
-
-int own_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *context);
-int own_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *context)
-{
-  return is_refused() ? EAGAIN : tt_thread_start(thread, name, body, context);
-}
-
-tuttiResult_t own_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
-tuttiResult_t own_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec)
-{
-  return is_refused() ? tt_fail(tuttiSystemError, "out of memory for a channel") : tt_comm_create(comm, spec);
-}
-
-tuttiResult_t own_pricing_create(struct tt_pricing **pricing, const struct tuttiComm *comm);
-tuttiResult_t own_pricing_create(struct tt_pricing **pricing, const struct tuttiComm *comm)
-{
-  return is_refused() ? tt_fail(tuttiSystemError, "out of memory for prices") : tt_pricing_create(pricing, comm);
-}
 
 /* ---- trials ---- */
 
