@@ -34,10 +34,9 @@ BEGIN {
   print "Settings that are marked \"on all ranks\" must have the same value on all ranks." > out
 }
 
-# A group of settings.
-/^\/\* ---- .* ---- \*\/$/ {
-  groups++
-  gsub(/^\/\* ---- | ---- \*\/$/, "")
+# The subject of the rows below.
+/^#define TT_SUBJECT / {
+  gsub(/^#define TT_SUBJECT "|"$/, "")
   print ".SS " toupper(substr($0, 1, 1)) substr($0, 2) > out
 }
 
@@ -60,7 +59,6 @@ BEGIN {
   } else {
     range = part[3] == "" ? "text; default empty" : "text; default " part[3]
   }
-  if (!groups++) print ".SS Log" > out
   print ".TP\n.B " part[2] "\n" quote(help) "." > out
   print quote("(" range (same ? "; on all ranks" : "") ")") > out
 }

@@ -61,8 +61,9 @@ int command_info(int argc, char **argv)
     if (!help) fprintf(stderr, "tutti info: \"%s\" is no option: --json alone is taken. Try --help.\n", argv[a]);
     else
       printf("usage: tutti info [--json]\n\n"
-             "Prints version, build, every setting with value, source, meaning and range, the\n"
-             "hardware, each transport and kind of memory with the reason if it is unusable.\n\n"
+             "Prints version, build, every setting with value, source, meaning and range, by\n"
+             "subject, those of the environment first; the hardware, each transport and kind\n"
+             "of memory with the reason if it is unusable.\n\n"
              "  --json   as one JSON object with an object for each section\n");
     return help ? 0 : 2;
   }

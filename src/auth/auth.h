@@ -25,7 +25,7 @@
 
 /* The version of the handshake and of all that follows it: start-up, control frames, data frames, shared memory. To be
  * raised with any change of them, so that ranks of unlike builds are told, not misunderstood. */
-#define TT_WIRE_VERSION 3
+#define TT_WIRE_VERSION 4
 
 #define TT_KEY_BYTES 32
 #define TT_JOB_BYTES 16

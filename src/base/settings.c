@@ -21,16 +21,16 @@ struct row {
   const char *name;
   int64_t value, low, high;
   const char *text; /* default of TEXT, choices of CHOICE, unit of INT */
-  const char *help;
+  const char *help, *subject;
 };
 
 static const struct row rows[] = {
 #define TT_INT(field, name, value, low, high, unit, help) \
-  {INT, offsetof(struct tt_settings, field), name, value, low, high, unit, help},
+  {INT, offsetof(struct tt_settings, field), name, value, low, high, unit, help, TT_SUBJECT},
 #define TT_CHOICE(field, name, value, choices, help) \
-  {CHOICE, offsetof(struct tt_settings, field), name, value, 0, 0, choices, help},
+  {CHOICE, offsetof(struct tt_settings, field), name, value, 0, 0, choices, help, TT_SUBJECT},
 #define TT_TEXT(field, name, value, help) \
-  {TEXT, offsetof(struct tt_settings, field), name, 0, 0, 0, value, help},
+  {TEXT, offsetof(struct tt_settings, field), name, 0, 0, 0, value, help, TT_SUBJECT},
 #include "base/settings.def"
 #undef TT_INT
 #undef TT_CHOICE
@@ -293,7 +293,7 @@ void tt_settings_warn_unknown(void)
 
 static void row_list(struct tt_listing *listing, const struct row *row, const char *at)
 {
-  static const char *const keys[] = {"value", "source", "meaning", "range", "on all ranks"};
+  static const char *const keys[] = {"value", "source", "meaning", "range", "on all ranks", "subject"};
   char value[TT_SETTING_TEXT_BYTES] = "", range[96] = "";
   size_t len = 0;
   if (row->kind == INT) {
@@ -307,9 +307,9 @@ static void row_list(struct tt_listing *listing, const struct row *row, const ch
   } else snprintf(value, sizeof value, "%s", at);
   int same = row->help[0] == '=';
   const char *const values[] = {value, tt_env(row->name) ? "environment" : "default", row->help + same, range,
-                                same ? "yes" : "no"};
+                                same ? "yes" : "no", row->subject};
   const char *quote = row->kind == TEXT ? "\"" : "";
-  if (listing->json) tt_listing_object(listing, row->name, 5, keys, values);
+  if (listing->json) tt_listing_object(listing, row->name, 6, keys, values);
   else
     fprintf(listing->out, "  %-22s = %s%s%s%*s %-11s %s%s%s%s%s\n", row->name, quote, value, quote,
             (int)(strlen(value) + 2 * strlen(quote) < 12 ? 12 - strlen(value) - 2 * strlen(quote) : 0), "", values[1],
@@ -318,10 +318,15 @@ static void row_list(struct tt_listing *listing, const struct row *row, const ch
 
 void tt_settings_list(struct tt_listing *listing, const struct tt_settings *settings)
 {
+  const char *subject = NULL;
   for (int is_set = 1; is_set >= 0; is_set--)
-    for (size_t i = 0; i < ROWS; i++)
-      if ((tt_env(rows[i].name) != NULL) == is_set)
-        row_list(listing, &rows[i], (const char *)settings + rows[i].offset);
+    for (size_t i = 0; i < ROWS; i++) {
+      if ((tt_env(rows[i].name) != NULL) != is_set) continue;
+      const char *own = is_set ? "set in the environment" : rows[i].subject;
+      if (!subject || (!listing->json && strcmp(subject, own) != 0)) tt_listing_section(listing, "settings", own);
+      subject = own;
+      row_list(listing, &rows[i], (const char *)settings + rows[i].offset);
+    }
 }
 
 /* Continues the hash with the value of a row. */

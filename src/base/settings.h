@@ -28,8 +28,8 @@ tuttiResult_t tt_settings_load(struct tt_settings *settings);
 /* Warns once per process about TUTTI_* variables that are not in the table. */
 void tt_settings_warn_unknown(void);
 
-/* Lists the table: name, value, source (default or environment), range, unit and help, one setting a line. For
- * `tutti info`. */
+/* Lists the table: name, value, source (default or environment), range, unit and help, one setting a line; what is set
+ * comes first. In text each subject is a section, "settings (failures)"; in JSON all are one. For `tutti info`. */
 void tt_settings_list(struct tt_listing *listing, const struct tt_settings *settings);
 
 /* A hash of the settings that must be the same on all ranks (those whose help

@@ -99,7 +99,6 @@ tuttiResult_t tt_info_list(FILE *out, int json, const struct tt_settings *settin
   tt_listing_section(&listing, "Tutti", NULL);
   tt_listing_line(&listing, "version", "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
   tt_listing_line(&listing, "built with", "%s", TT_BUILD_TEXT);
-  tt_listing_section(&listing, "settings", NULL);
   tt_settings_list(&listing, settings);
   hardware_list(&listing, settings);
   kernels_list(&listing);
