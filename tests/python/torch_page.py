@@ -54,7 +54,7 @@ class Page(unittest.TestCase):
         ranks.said_by(self, change + "dist.barrier()\ndist.destroy_process_group()\n", "-n", "2")
 
     def test_under_tutti_run_ranks_also_meet_by_the_variables_of_torchrun(self):
-        text = ranks.said_by(self, self.OWN_WAY, "-n", "2", OMP_NUM_THREADS="1")
+        text = ranks.said_by(self, self.OWN_WAY, "-n", "2", OMP_NUM_THREADS="1", USE_LIBUV="0")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank} of 2, {rank} here: gloo 2, tutti 2\n", text)
 
