@@ -293,9 +293,11 @@ static int kept_take(void)
 static void end_by(int signal)
 {
   static const char some[] = "tutti tune: ended: the profile has what was measured until then, and lines `missing`\n",
-                    none[] = "tutti tune: ended before anything was measured: the profile is left as it was\n";
-  int is_taken = kept_take();
-  ssize_t n = write(STDERR_FILENO, is_taken ? some : none, is_taken ? sizeof some - 1 : sizeof none - 1);
+                    old[] = "tutti tune: ended before anything was measured: the profile is left as it was\n",
+                    none[] = "tutti tune: ended before anything was measured: no profile is written\n";
+  int is_taken = kept_take(), is_old = !is_taken && access(kept.out, F_OK) == 0;
+  ssize_t n = write(STDERR_FILENO, is_taken ? some : is_old ? old : none,
+                    (is_taken ? sizeof some : is_old ? sizeof old : sizeof none) - 1);
   (void)n;
   struct sigaction action = {.sa_handler = SIG_DFL};
   sigaction(signal, &action, NULL);

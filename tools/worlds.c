@@ -286,8 +286,9 @@ int host_measure(struct tune *tune)
   unlink(beside); /* of a rank that was killed */
   if (!is_kept) unlink(part);
   if (!is_kept && !status)
-    fprintf(stderr, "tutti tune: it was ended before anything was measured (%s): %s is left as it was\n",
-            asked ? strsignal(asked) : "its time was up: give --limit more", tune->out);
+    fprintf(stderr, "tutti tune: it was ended before anything was measured (%s): %s %s\n",
+            asked ? strsignal(asked) : "its time was up: give --limit more", tune->out,
+            access(tune->out, F_OK) == 0 ? "is left as it was" : "is not written");
   if (is_kept && !part_end(tune, part, worlds, screen.nworlds)) is_kept = 0;
   int said = is_kept ? last_words(tune->out) : 1;
   fflush(stdout);
