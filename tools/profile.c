@@ -138,7 +138,8 @@ int command_profile(int argc, char **argv)
     else return fputs(help, stdout) < 0;
   const char *action = optind < argc ? argv[optind] : "";
   int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
-  if (!is_show && !is_check && strcmp(action, "print") != 0)
+  if (!*action) fprintf(stderr, "tutti profile: say show, check or print\n");
+  else if (!is_show && !is_check && strcmp(action, "print") != 0)
     fprintf(stderr, "tutti profile: say show, check or print, not \"%s\"\n", action);
   else if (is_show && argc - optind == 1 && !is_allreduce && !svg && !is_verbose) {
     setenv("TUTTI_DEBUG", "NONE", 0);

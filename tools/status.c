@@ -53,8 +53,10 @@ static int request_read(struct request *request, int argc, char **argv)
     request->pid = (pid_t)pid;
     return -1;
   }
-  fprintf(stderr, "tutti status: \"%s\" is not the only process: give one PID, or --all; try `tutti status --help`\n",
-          argv[argc - 1]);
+  if (all || optind + 1 < argc)
+    fprintf(stderr, "tutti status: \"%s\" is too much: give one PID, or --all; try `tutti status --help`\n",
+            argv[argc - 1]);
+  else fprintf(stderr, "tutti status: \"%s\" is no PID; try `tutti status --help`\n", argv[optind]);
   return 2;
 }
 

@@ -101,8 +101,8 @@ static int start(int argc, char **argv)
     return 0;
   }
   int help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
-  if (!help && *name) fprintf(stderr, "tutti: there is no command \"%s\"\n\n", name);
-  print_help(help ? stdout : stderr);
+  if (!help && *name) fprintf(stderr, "tutti: there is no command \"%s\"; try `tutti --help`\n", name);
+  else print_help(help ? stdout : stderr);
   return help ? 0 : 2;
 }
 
