@@ -172,6 +172,8 @@ static int move_body(const struct ranks *self)
     RANKS_CHECK(move_again(self, &life, &comm) == 0);
   if (atomic_load(&task->again[self->rank]) <= 1) RANKS_CHECK(life_end(self, &life) == 0);
   RANKS_CHECK(tuttiFusionDestroy(life.job.fusion) == tuttiSuccess || !atomic_load(&task->ended[self->rank]));
+  gradients_free(&life.job.g);
+  for (int t = 0; t < TAGGED; t++) free(life.kept[t]);
   tuttiCommAbort(comm);
   tuttiCommAbort(first);
   return 0;
