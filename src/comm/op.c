@@ -517,8 +517,9 @@ static void waiting_look(struct tuttiComm *comm)
   struct tt_call call = {.op = 0};
   if (waits) call = op->binding.call;
   pthread_mutex_unlock(&tt_process.mutex);
+  if (!waits) return; /* else the caller of an operation that goes before messages counts it now */
   call.op = comm->queue.last_op + 1;
-  if (waits) tt_watch_await(comm->parts.watch, &call);
+  tt_watch_await(comm->parts.watch, &call);
 }
 
 static int drive(struct tuttiComm *comm, int look, int is_inside)
