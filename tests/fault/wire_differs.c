@@ -113,7 +113,7 @@ static int set_differently(const struct ranks *self)
   tuttiResult_t result = tuttiCommInitRank(&comm, self->nranks, self->id, self->rank);
   RANKS_CHECK(meeting_wait(self->argument));
   RANKS_CHECK(result == tuttiInvalidUsage);
-  RANKS_CHECK(strstr(tuttiGetLastError(NULL), "TUTTI_WIRE_TYPE, TUTTI_LANES"));
+  RANKS_CHECK(strstr(tuttiGetLastError(NULL), "TUTTI_LANES, TUTTI_WIRE_TYPE"));
   return 0;
 }
 

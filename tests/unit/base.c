@@ -161,7 +161,7 @@ static void ranks_with_unlike_settings_are_told_which(void **state)
   strcpy(other.algo, "ring");
   other.lanes++;
   tt_settings_wire_marks(&other, b);
-  assert_string_equal(tt_settings_unlike_text(a, b, text, sizeof text), "TUTTI_ALGO, TUTTI_WIRE_TYPE, TUTTI_LANES");
+  assert_string_equal(tt_settings_unlike_text(a, b, text, sizeof text), "TUTTI_ALGO, TUTTI_LANES, TUTTI_WIRE_TYPE");
   assert_string_equal(tt_settings_unlike_text(b, a, tiny, sizeof tiny), "TUTTI_A");
 }
 
