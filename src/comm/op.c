@@ -514,8 +514,7 @@ static void waiting_look(struct tuttiComm *comm)
   pthread_mutex_lock(&tt_process.mutex);
   const struct tt_op *op = comm->queue.first;
   int waits = op && op->is_fetched && !op->started && !comm->calls.captured;
-  struct tt_call call = {.op = 0};
-  if (waits) call = op->binding.call;
+  struct tt_call call = waits ? op->binding.call : (struct tt_call){.op = 0};
   pthread_mutex_unlock(&tt_process.mutex);
   if (!waits) return; /* else the caller of an operation that goes before messages counts it now */
   call.op = comm->queue.last_op + 1;
