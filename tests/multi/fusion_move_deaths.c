@@ -101,7 +101,7 @@ static int failure_await(const struct ranks *self, struct life *life)
   return 0;
 }
 
-/* What the dead rank has served is lost where all count. */
+/* The shares that a dead rank has served are lost where all count. */
 static int moved(const struct ranks *self, struct life *life, uint64_t updates, uint64_t dropped)
 {
   struct job *job = &life->job;
