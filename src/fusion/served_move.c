@@ -245,7 +245,8 @@ static void member_move(const struct moving_served *m)
 }
 
 /* By decision a rank that had not ended a step, as the old fusion has failed, finds if it counted: what its codec has
- * left out is as that step has left it. */
+ * left out is as that step has left it. Where it has got a later version since then it knows (cut_end); else its bit in
+ * the set of a rank that holds the newest one tells, which changes if the step counted, whatever was sent of it. */
 static tuttiResult_t counted_find(const struct moving_served *m, int *is_counted)
 {
   const struct config *config = &m->fusion->config;
@@ -253,15 +254,18 @@ static tuttiResult_t counted_find(const struct moving_served *m, int *is_counted
   uint64_t *sets = tt_alloc((size_t)m->n * words, sizeof *sets);
   tuttiResult_t result = sets ? tuttiSuccess : tt_fail(tuttiSystemError, "out of memory for sets of %d ranks", m->n);
   result = tt_fusion_told(config, result);
-  const struct version *cut = m->from ? &m->from->served->member.cut : NULL;
+  const struct member *member = m->from ? &m->from->served->member : NULL;
+  const struct version *cut = member ? &member->cut : NULL;
   if (result == tuttiSuccess && cut) memcpy(sets + (size_t)config->rank * words, cut->set, words * sizeof *sets);
   if (result == tuttiSuccess)
     result = tt_fusion_run(config, TT_ALL_GATHER, sets, words * sizeof *sets, tuttiUint8, tuttiSum);
   int holder = 0;
   while (holder < m->n - 1 && !(m->words[holder].has_come && m->words[holder].holds == m->version)) holder++;
-  if (result == tuttiSuccess && cut && m->from->served->member.nsent && cut->version == m->from->served->member.version)
-    *is_counted = tt_set_has(sets + (size_t)holder * words, m->from->config.rank) !=
-                  tt_set_has(cut->set, m->from->config.rank);
+  if (result == tuttiSuccess && cut) {
+    int rank = m->from->config.rank;
+    int has_changed = tt_set_has(sets + (size_t)holder * words, rank) != tt_set_has(cut->set, rank);
+    *is_counted = cut->version > member->version ? !member->is_dropped : has_changed;
+  }
   tt_free(sets);
   return result;
 }
