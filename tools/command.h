@@ -41,7 +41,8 @@ int request_option(struct tt_schedule_request *request, const char *command, int
 /* Behind getopt's sentence: where the options are told. 2, the exit status. */
 int usage_point(const char *command);
 
-/* The collective is the only argument: 0 if it is there; else 2, with a message. */
+/* Takes the only argument, the collective; "": there is none, which tt_schedules_print tells. 2 with a message: there
+ * are more. */
 int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv);
 
 #define RANKS_MOST 1048576              /* of which the library can tell; its own sentences name the same */

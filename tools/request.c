@@ -88,11 +88,8 @@ int request_option(struct tt_schedule_request *request, const char *command, int
 
 int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv)
 {
-  if (optind + 1 == argc) {
-    request->collective = argv[optind];
-    return 0;
-  }
-  fprintf(stderr, "tutti %s: %s; try `tutti %s --help`\n", command,
-          optind < argc ? "one collective at a time" : "which collective?", command);
+  request->collective = optind < argc ? argv[optind] : ""; /* a wrong topology is told before that */
+  if (optind + 1 >= argc) return 0;
+  fprintf(stderr, "tutti %s: one collective at a time; try `tutti %s --help`\n", command, command);
   return 2;
 }

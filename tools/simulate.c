@@ -15,7 +15,7 @@
 #define STEPS_MOST 100000000000 /* more would take days */
 
 static const char *const help =
-    "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
+    "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS [OPTION...]\n\n"
     "Simulates (plays) the schedules of all ranks. A rank sends one message and receives one at a time; a message\n"
     "takes alpha us, and beta us for each MiB; combining takes gamma us for each MiB.\n"
     "Prints the time of each algorithm, the fastest first, beside a bound: the larger of alpha times the\n"

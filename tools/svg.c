@@ -82,7 +82,11 @@ int command_draw(int argc, char **argv)
     svg = optarg;
   }
   if (optind < argc) {
-    fprintf(stderr, "tutti draw: \"%s\" is no option, and nothing else is taken\n", argv[optind]);
+    fprintf(stderr, "tutti draw: the data come on standard input: tutti draw -o SVG < %s\n", argv[optind]);
+    return 2;
+  }
+  if (isatty(STDIN_FILENO)) {
+    fprintf(stderr, "tutti draw: the data come on standard input, and that is a terminal: tutti draw -o SVG < FILE\n");
     return 2;
   }
   become_draw("draw", svg);

@@ -8,23 +8,33 @@
 #include "profile/profile.h"
 #include "tutti_tools.h"
 
+static int command_version(int argc, char **argv)
+{
+  int help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+  if (help) printf("usage: tutti version\n\nPrints the version of Tutti.\n");
+  else if (argc > 1) fprintf(stderr, "tutti version: \"%s\" is too much: nothing is taken\n", argv[1]);
+  else printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+  return argc > 1 && !help ? 2 : 0;
+}
+
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
   const char *help;
 } commands[] = {
-    {"run", command_run, "start ranks on this host: tutti run -n 4 -- PROGRAM [ARGUMENT...]"},
+    {"run", command_run, "start ranks, here or on other hosts: tutti run -n 4 -- PROGRAM [ARGUMENT...]"},
     {"info", command_info, "version, settings, hardware, and which transports are usable"},
     {"status", command_status, "what running jobs are doing, and which rank holds them up: tutti status PID"},
     {"doctor", command_doctor, "whether hosts are ready for a job, and what to set: tutti doctor HOST..."},
     {"schedule", command_schedule, "print or draw what an algorithm does: tutti schedule allreduce --algo ring -n 4"},
-    {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
+    {"simulate", command_simulate, "its time on any machine, by simulation: tutti simulate allreduce --algo all -n 64"},
     {"profile", command_profile, "show, draw, check or print the profile of a machine: tutti profile show FILE"},
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
     {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
-    {"draw", command_draw, "draw what the others print as data: tutti schedule allreduce ... --data | tutti draw"},
+    {"draw", command_draw, "draw a trace, a profile, or what others print as data: tutti draw -o SVG < FILE"},
     {"timeline", command_timeline, "merge the traces of a host's ranks: tutti timeline merge FILE... > TRACE"},
     {"plan", command_plan, "which gradients go together, and when: tutti plan FILE.csv --policy all --ranks 8"},
+    {"version", command_version, "the version of Tutti"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -96,10 +106,7 @@ static int start(int argc, char **argv)
     status = command_start(name, 2, arguments);
     if (status >= 0) return status;
   }
-  if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-    printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
-    return 0;
-  }
+  if (strcmp(name, "--version") == 0) return command_version(argc - 1, argv + 1);
   int help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
   if (!help && *name) fprintf(stderr, "tutti: there is no command \"%s\"; try `tutti --help`\n", name);
   else print_help(help ? stdout : stderr);

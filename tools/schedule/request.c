@@ -24,6 +24,8 @@ static tuttiResult_t algo_find(struct tt_request *made, const struct tt_schedule
   char list[LIST_BYTES];
   int kind = tt_kind_find(request->collective);
   made->shape.middle = -1;
+  if (!request->collective[0])
+    return tt_fail(tuttiInvalidArgument, "no collective is named: take one of %s", tt_kind_names(list, LIST_BYTES));
   if (kind == TT_NO_COLLECTIVE)
     return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of %s", request->collective,
                    tt_kind_names(list, LIST_BYTES));
@@ -94,9 +96,7 @@ static tuttiResult_t machine_make(struct tt_request *made, const struct tt_sched
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
     return tt_fail(tuttiInvalidArgument, "the number of ranks is %d: give 1 to %d (-n), or a topology", request->nranks,
                    TT_TOPOLOGY_MAX_RANKS);
-  made->has_topology = request->topology != NULL;
-  tuttiResult_t code = made->has_topology ? tt_topology_load(&made->topology, request->topology, request->nranks)
-                                          : topology_invent(made, request->nranks);
+  tuttiResult_t code = made->has_topology ? tuttiSuccess : topology_invent(made, request->nranks);
   if (!code) code = tt_topology_arrange(&made->arrangement, &made->topology, request->group_size);
   if (code) return code;
   made->shape.nranks = made->topology.nranks;
@@ -186,8 +186,10 @@ static tuttiResult_t shape_make(struct tt_request *made, const struct tt_schedul
 
 tuttiResult_t tt_request_make(struct tt_request *made, const struct tt_schedule_request *request)
 {
-  *made = (struct tt_request){.algo = NULL};
-  tuttiResult_t code = algo_find(made, request);
+  *made = (struct tt_request){.has_topology = request->topology != NULL};
+  tuttiResult_t code = tuttiSuccess; /* a wrong file is told before what is missing */
+  if (made->has_topology) code = tt_topology_load(&made->topology, request->topology, request->nranks);
+  if (!code) code = algo_find(made, request);
   if (!code) code = passes_read(made, request->passes);
   if (!code) code = machine_make(made, request);
   if (!code) code = numbers_check(made, request);

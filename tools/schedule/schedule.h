@@ -13,7 +13,8 @@
  * user does, also where a topology lets them stand in another order on the wire. */
 struct tt_schedule_request {
   const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all",
-                             "gather", "scatter"; underscores may be left out or be hyphens, here as in the next */
+                             "gather", "scatter"; underscores may be left out or be hyphens, here as in the next;
+                             "": none, an error */
   const char *algorithm;  /* its name */
   const char *middle;     /* what a hierarchical one runs among the leaders: an all-reduce; NULL: its default */
   const char *passes;     /* rewrites, in this order, separated by commas: merge, fuse, channels=N; NULL: none */
