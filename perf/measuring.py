@@ -72,7 +72,7 @@ def bytes_of(text):
 def size_of(text):
     size = bytes_of(text)
     if size is None or not 4 <= size <= SIZE_MOST:
-        refuse(text, f"a whole number of bytes from 4 to {SIZE_MOST}, such as 1024, 64K, 1.5M or 1e6")
+        refuse(text, f"a whole number of bytes from 4 to {SIZE_MOST}, such as 1024, 64K, 1.5M or 2GiB")
     return size
 
 

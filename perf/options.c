@@ -155,7 +155,7 @@ static __attribute__((format(printf, 1, 2))) void complain(const char *format, .
 static int size_parse(const char *flag, const char *text, size_t *bytes)
 {
   if (tuttiReadSize(text, bytes) == tuttiSuccess && *bytes <= SIZE_MOST) return 1;
-  complain("%s is \"%s\": give a whole number of bytes from 0 to %zu, like 8, 64K, 1.5M or 1e6\n", flag, text,
+  complain("%s is \"%s\": give a whole number of bytes from 0 to %zu, like 8, 64K, 1.5M or 2GiB\n", flag, text,
            SIZE_MOST);
   return 0;
 }

@@ -114,7 +114,7 @@ static int words_take(struct asked *asked, char **word)
   if (is_size && asked->has_bytes)
     refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
   else if (is_name) refuse("means nothing here", word[0]);
-  else refuse("is no size: give a whole number of bytes from 0 to 2^60, such as 4096, 64K, 1.5M or 1e6", word[0]);
+  else refuse("is no size: give a whole number of bytes from 0 to 2^60, such as 4096, 64K, 1.5M or 2GiB", word[0]);
   return 0;
 }
 

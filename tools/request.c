@@ -33,7 +33,7 @@ int number_read(const char *command, const char *option, enum form form, const l
     return 1;
   }
   fprintf(stderr, "tutti %s: %s is \"%s\": give a whole number from %lld to %lld%s\n", command, option, optarg,
-          limits[0], limits[1], form == SIZE ? ", such as 50000, 64K, 1.5M or 1e6" : "");
+          limits[0], limits[1], form == SIZE ? ", such as 50000, 64K, 1.5M or 2GiB" : "");
   return 0;
 }
 

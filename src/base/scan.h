@@ -79,7 +79,7 @@ uint64_t tt_scan_whole(struct tt_scan *scan, const char *noun, uint64_t low, uin
 /* Digits, possibly with a decimal point and an exponent; low >= 0. */
 double tt_scan_number(struct tt_scan *scan, const char *noun, double low, double high);
 
-/* Bytes, as 4096, 64K, 1.5M or 1e6 (tt_bytes_read); `wanted` is the whole phrase of the error. */
+/* Bytes, as 4096, 64K, 1.5M or 2GiB (tt_bytes_read); `wanted` is the whole phrase of the error. */
 uint64_t tt_scan_bytes(struct tt_scan *scan, const char *wanted, uint64_t low, uint64_t high);
 
 /* The whole number at *text, or a value above `most` if it is larger; moves *text past the number if there is one.

@@ -183,7 +183,7 @@ static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t 
   if (!end || *end || value < row->low || value > row->high)
     return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a whole number of %s from %lld to %lld%s",
                    row->name, text, row->text, (long long)row->low, (long long)row->high,
-                   is_bytes ? ", as 4096, 64K, 1.5M or 1e6" : "");
+                   is_bytes ? ", as 4096, 64K, 1.5M or 2GiB" : "");
   *out = value;
   return tuttiSuccess;
 }

@@ -33,7 +33,7 @@ static int part_read(struct reader *r, const char *part, uint64_t low, uint64_t 
   const char *begin = *r->at ? ++r->at : r->at;
   if (tt_bytes_read(&r->at, number) && *number >= low && (!*r->at || *r->at == ',')) return 1;
   tt_fail(tuttiInvalidArgument, "policy \"%.40s\": %s is \"%.40s\": give a whole number from %d to %lld, such as "
-          "50000, 64K, 1.5M or 1e6, as in %s", r->text, part, begin, (int)low, (long long)INT64_MAX - 1, r->example);
+          "50000, 64K, 1.5M or 2GiB, as in %s", r->text, part, begin, (int)low, (long long)INT64_MAX - 1, r->example);
   return 0;
 }
 

@@ -44,8 +44,8 @@ static void size_parse(struct tt_scan *scan, const struct tt_profile_key *key, c
   uint64_t value = UINT64_MAX;
   if (is_open) tt_scan_next(scan);
   else
-    value = tt_scan_bytes(scan, is_limit ? "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 1e6, or inf"
-                                         : "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 1e6",
+    value = tt_scan_bytes(scan, is_limit ? "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 2GiB, or inf"
+                                         : "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 2GiB",
                           0, TT_PROFILE_BYTES);
   memcpy(at, &value, sizeof value);
 }

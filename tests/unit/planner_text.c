@@ -86,8 +86,8 @@ static void what_is_no_policy_is_told_with_the_part_that_is_wrong(void **state)
       {"threshold:1M,2M,3M", "\",3M\" is too much: give threshold:25M or threshold:25M,1M"},
       {"horovod", "BYTES is \"\": give"},
       {"horovod:1,2", "policy \"horovod:1,2\": \",2\" is too much: give horovod:128M"},
-      {"p3:", "PARAMETERS is \"\": give a whole number from 1 to 9223372036854775806, such as 50000, 64K, 1.5M or 1e6, "
-              "as in p3, p3:50000 or p3:50000,1M"},
+      {"p3:", "PARAMETERS is \"\": give a whole number from 1 to 9223372036854775806, such as 50000, 64K, 1.5M or "
+              "2GiB, as in p3, p3:50000 or p3:50000,1M"},
       {"p3:0", "PARAMETERS is \"0\": give a whole number from 1 to"},
       {"p3:x", "policy \"p3:x\": PARAMETERS is \"x\": give"},
       {"p3:1,", "policy \"p3:1,\": CREDIT is \"\": give a whole number from 0 to"},
