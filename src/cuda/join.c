@@ -87,21 +87,32 @@ void tt_cuda_leave(void)
   pthread_mutex_unlock(&tt_process.cuda_mutex);
 }
 
+/* Opens the driver, starts it and counts GPUs; then it is open. 0: it is not, and `why` tells the reason. */
+static int driver_start(struct cuda_driver *driver, int loads, char *why, size_t size)
+{
+  int count = 0;
+  if (!tt_cuda_driver_open(driver, loads, why, size)) return 0;
+  int code = driver->init(0);
+  if (code == CU_SUCCESS) code = driver->device_count(&count);
+  if (code == CU_SUCCESS && count) return count;
+  if (code == CU_SUCCESS) snprintf(why, size, "the driver finds no GPU");
+  else snprintf(why, size, "the driver does not start: %s (CUDA error %d)", tt_cuda_text(driver, code), code);
+  tt_cuda_driver_close(driver);
+  return 0;
+}
+
 const char *tt_cuda_unusable(const struct tt_settings *settings, char *text, size_t size)
 {
   struct cuda_driver driver;
-  int version = 0, count = 0;
+  int version = 0;
   if (settings->cuda == CHOICE_NEVER) return "TUTTI_CUDA is 0";
-  if (!tt_cuda_driver_open(&driver, 1, text, size)) return text;
-  int code = driver.init(0);
-  if (code == CU_SUCCESS) code = driver.version(&version);
-  if (code == CU_SUCCESS) code = driver.device_count(&count);
-  if (code != CU_SUCCESS)
-    snprintf(text, size, "the driver does not start: %s (CUDA error %d)", tt_cuda_text(&driver, code), code);
-  else if (!count) snprintf(text, size, "the driver finds no GPU");
-  else snprintf(text, size, "%d GPUs, driver for CUDA %d.%d", count, version / 1000, version % 1000 / 10);
+  int count = driver_start(&driver, 1, text, size);
+  if (!count) return text;
+  driver.version(&version); /* it has none to fail by, once it has started */
+  snprintf(text, size, "%d GPU%s, driver for CUDA %d.%d", count, count == 1 ? "" : "s", version / 1000,
+           version % 1000 / 10);
   tt_cuda_driver_close(&driver);
-  return code == CU_SUCCESS && count ? NULL : text;
+  return NULL;
 }
 
 /* The kernel's interface to a GPU. */
@@ -117,9 +128,6 @@ int tt_cuda_start(const struct tt_settings *settings)
 {
   struct cuda_driver driver;
   char why[256];
-  int count = 0, loads = settings->cuda == CHOICE_ASKED || machine_has_gpu();
-  if (settings->cuda == CHOICE_NEVER || !tt_cuda_driver_open(&driver, loads, why, sizeof why)) return 0;
-  if (driver.init(0) == CU_SUCCESS && driver.device_count(&count) == CU_SUCCESS && count) return count;
-  tt_cuda_driver_close(&driver);
-  return 0;
+  int loads = settings->cuda == CHOICE_ASKED || machine_has_gpu();
+  return settings->cuda == CHOICE_NEVER ? 0 : driver_start(&driver, loads, why, sizeof why);
 }
