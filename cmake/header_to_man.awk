@@ -155,6 +155,7 @@ function title_of(text, page)
     failed = 1
   }
   if (text ~ /^[A-Z][a-z]* /) text = tolower(substr(text, 1, 1)) substr(text, 2)
+  gsub(/`/, "", text)
   return quote(text)
 }
 
@@ -307,7 +308,7 @@ BEGIN {
     if (!match(row, /[a-z_]+\.c:/)) continue
     call_file[++calls] = substr(row, RSTART, RLENGTH - 1)
     call[calls] = substr(row, RSTART + RLENGTH)
-    sub(/^ +/, "", call[calls])
+    sub(/^ +(else )?/, "", call[calls])
   }
 }
 

@@ -29,6 +29,7 @@ part == "synopsis" { next }
 /^$/ { begin(""); is_list = 0; in_status = 0; next }
 /^(The exit|Exit) status/ { in_status = 1 }
 (part == "status") != in_status { next }
+/^Exit status: / { $0 = toupper(substr($0, 14, 1)) substr($0, 15) } # the heading says so
 
 /^  (    )?-/ || /^  [^ ].*[^ ]  / || (is_list && /^  [^ ]/) {
   text = $0

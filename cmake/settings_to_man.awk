@@ -30,7 +30,7 @@ BEGIN {
   print ".SH DESCRIPTION" > out
   print "The environment overrides the program. A value out of range is an error; an unknown" > out
   print "TUTTI_ name gives a warning.\n.B tutti info\nprints the values, and where they come from." > out
-  print "Numbers of bytes may be written as 64K, 1.5M or 1e6; K, M and G are powers of 1,024." > out
+  print "Numbers of bytes may be written as 64K, 1.5M, 2GiB or 1e6; K, M and G are powers of 1,024." > out
   print "Settings that are marked \"on all ranks\" must have the same value on all ranks." > out
 }
 
@@ -50,9 +50,10 @@ BEGIN {
   cut_row(row)
   help = part[parts]
   same = sub(/^=/, "", help)
+  gsub(/ in man tutti-settings/, " below", help)
   gsub(/\(int64_t\)1<<40/, "1099511627776", part[5])
   if (row ~ /^TT_INT/) {
-    range = part[6] ", " part[4] " to " part[5] "; default " part[3]
+    range = (part[6] == "" ? "" : part[6] ", ") part[4] " to " part[5] "; default " part[3]
   } else if (row ~ /^TT_CHOICE/) {
     split(part[4], choice, "|")
     range = part[4] "; default " choice[part[3] + 1]

@@ -23,7 +23,7 @@ static const char *const help_ranks =
 static const char *const help_flags =
     "  -t, --nthreads N       ranks as threads of each process (default 1)\n"
     "  -g, --ngpus N          the same, multiplied with -t (default 1)\n"
-    "  -b, --minbytes SIZE    smallest size (default 32M); sizes take K, M, G and fractions\n"
+    "  -b, --minbytes SIZE    smallest size (default 32M); sizes take K, M, G, KiB and fractions\n"
     "  -e, --maxbytes SIZE    largest size (default 32M)\n"
     "  -i, --stepbytes SIZE   step between sizes (default 1M)\n"
     "  -f, --stepfactor F     factor between sizes instead (default 1: none)\n"
@@ -93,7 +93,8 @@ static void help_print(const struct collective *collective)
          collective->algo_name ? help_algo : "");
   printf("  -h, --help             this text\n\n"
          "Accepted, but without effect: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
-         "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n",
+         "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set; 1 if not, or\n"
+         "after an error; 2 if an argument is wrong.\n",
          reduces ? "" : "-o ", has_root ? "" : "-r ");
 }
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* codec_perf: GB/s of fp32 that one core encodes and decodes, by each codec, beside memcpy.
- *
- * codec_perf [CODEC...]: these, or some of each kind. A tensor of 4 MiB is encoded as a contribution and added to a sum
- * in each round; figures are the medians of interleaved rounds, 10^9 bytes of fp32 a second. */
+/* codec_perf: GB/s of fp32 that one core encodes and decodes, by each codec, beside memcpy. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +13,13 @@
 #define SHIFT 4096 /* so many elements later each round begins, so that errors do not grow in the same direction */
 #define DRAWN (COUNT + ROUNDS * SHIFT)
 #define MOST 64
+
+static const char help[] =
+    "usage: codec_perf [CODEC...]\n\n"
+    "Measures how fast one core encodes and decodes with each CODEC (int8, qsgd:4, dgc:0.99 ...; default: some of\n"
+    "each kind), beside memcpy. In each round a tensor of 4 MiB is encoded as a contribution, and added to a sum.\n"
+    "Figures are medians of interleaved rounds, in GB/s: 10^9 bytes of fp32 a second.\n\n"
+    "  -h, --help   this text\n";
 
 static const char *const some[] = {"fp16",   "bf16",   "int8",     "1bit", "1bit:1024", "qsgd:2",
                                    "qsgd:4", "qsgd:8", "terngrad", "threshold:2.5", "drop:0.99", "dryden:0.01",
@@ -92,6 +96,7 @@ static double gbs(double seconds[ROUNDS])
 
 int main(int argc, char **argv)
 {
+  if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) return fputs(help, stdout) < 0;
   const char *const *texts = argc > 1 ? (const char *const *)argv + 1 : some;
   float *values = memory(DRAWN * sizeof(float)), *sum = memory(COUNT * sizeof(float));
   struct timed *timed = memory(MOST * sizeof *timed);
