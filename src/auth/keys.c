@@ -97,7 +97,7 @@ static tuttiResult_t file_hash(int fd, const char *path, uint8_t out[TT_KEY_BYTE
   tt_wipe(secret, sizeof secret);
   if (len >= FILE_LEAST && len <= FILE_MOST) return tuttiSuccess;
   return tt_fail(tuttiInvalidUsage,
-                 "TUTTI_KEY_FILE %s has %s%zd bytes: %d to %d are wanted, e.g. `openssl rand -hex 32`",
+                 "TUTTI_KEY_FILE %s has %s%zd bytes: give it %d to %d, e.g. by `openssl rand -hex 32`",
                  path, len > FILE_MOST ? "at least " : "", len, FILE_LEAST, FILE_MOST);
 }
 

@@ -182,8 +182,8 @@ tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
   if (split(text, host, sizeof host, &port_text)) port = port_parse(port_text);
   if (port < 0)
     return tt_fail(tuttiInvalidArgument,
-                   "\"%.200s\" (TUTTI_COMM_ID, or MASTER_ADDR and its port) is no address: host:port or [v6]:port "
-                   "with a port up to 65535 is wanted",
+                   "\"%.200s\" (TUTTI_COMM_ID, or MASTER_ADDR and its port) is no address: give host:port or "
+                   "[v6]:port, with a port up to 65535",
                    text);
   struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
   int error = getaddrinfo(host, NULL, &hints, &found);
