@@ -183,14 +183,15 @@ static void deaths_change_no_bit(void **state)
   (void)state;
   for (int k = 0; k < njobs; k++) {
     struct job *whole = ranks_shared(sizeof *whole), *job = ranks_shared(sizeof *job);
-    *whole = (struct job){
-        .seed = first_seed + (uint64_t)k, .n = k % 4 == 3 ? 5 : 3, .transports = k % 2 ? "tcp" : "shm"};
+    uint64_t seed = first_seed + (uint64_t)k;
+    int is_tcp = seed % 2 == 0;
+    *whole = (struct job){.seed = seed, .n = seed % 4 ? 3 : 5, .transports = is_tcp ? "tcp" : "shm"};
     *job = *whole;
     job_run(whole, 0, &calm_us);
     long longest_us = 0;
     int dead = job_run(job, 1, &longest_us);
     nkilled += dead;
-    if (dead && ntimes[k % 2] < MOST_JOBS) times_us[k % 2][ntimes[k % 2]++] = longest_us;
+    if (dead && ntimes[is_tcp] < MOST_JOBS) times_us[is_tcp][ntimes[is_tcp]++] = longest_us;
     for (int p = 0; p < LOGICAL * job->n; p++)
       for (int c = 0; c < CALLS; c++) {
         if (!job->results[p][c]) continue; /* it was killed before */

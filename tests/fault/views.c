@@ -244,8 +244,10 @@ static void survivors_agree_on_every_outcome_and_go_on(void **state)
 {
   int nfailed = 0, nkilled = 0;
   (void)state;
-  for (int k = 0; k < njobs; k++)
-    job_run(first_seed + (uint64_t)k, k % 3 ? "tcp" : "shm", 1 + (k % 3 == 2), &nfailed, &nkilled);
+  for (int k = 0; k < njobs; k++) {
+    uint64_t seed = first_seed + (uint64_t)k;
+    job_run(seed, seed % 3 == 1 ? "shm" : "tcp", 1 + (seed % 3 == 0), &nfailed, &nkilled);
+  }
   printf("%d jobs, %d ranks killed, %d calls failed, each on all survivors\n", njobs, nkilled, nfailed);
   campaign.first = first_seed;
   campaign.done = njobs; /* a disagreement has ended the program */

@@ -36,6 +36,12 @@ const char *ranks_transports(int n)
   return n ? NULL : transports_given;
 }
 
+const char *ranks_transport_of(uint64_t seed)
+{
+  const char *other = ranks_transports(1);
+  return seed % 2 == 0 && other ? other : ranks_transports(0);
+}
+
 static int is_whole(void)
 {
   const char *whole = getenv("TEST_WHOLE");

@@ -17,6 +17,8 @@ typedef int (*ranks_body)(const struct ranks *self);
 /* The n-th of the transports that tests try, as text for TUTTI_TRANSPORTS, or NULL: shm, then tcp; if TUTTI_TRANSPORTS
  * was set when the program was started, that alone. */
 const char *ranks_transports(int n);
+/* The one of a case that is drawn by this seed. */
+const char *ranks_transport_of(uint64_t seed);
 
 /* TEST_INTERFACES in the environment, e.g. "v0,v1": rank r of processes is on the interface r modulo their number,
  * and ranks on different interfaces are on different hosts. TEST_NAMESPACES, e.g. "hosts-0,hosts-1": likewise network

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For simulations by seed: what is to happen, in order, on what links, and what must hold. The world of such a test is
- * a static struct `w` with `seed` and `now`. To be included behind cmocka.h. */
+ * a static struct `w` with `seed` and `now`. With --traces each world tells by a hash what has happened in it, which
+ * unit.seeds compares. To be included behind cmocka.h. */
 #ifndef SIMULATED_H
 #define SIMULATED_H
 
@@ -19,6 +20,16 @@
       fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), fail(); \
     } \
   } while (0)
+
+/* The times at which things have happened in the present world. */
+static uint64_t trace_hash;
+
+/* The world has ended, with this state of its chance. */
+static inline void trace_end(uint64_t seed, uint64_t chance)
+{
+  if (seeds_traced) printf("seed %llu: %016llx\n", (unsigned long long)seed, (unsigned long long)(trace_hash ^ chance));
+  trace_hash = 0;
+}
 
 /* Notes of what is to happen: in the order of times; at one time in that in which they were added. */
 struct agenda {
@@ -44,6 +55,7 @@ static inline void *agenda_next(struct agenda *agenda, uint64_t *now)
   agenda->note = tt_priority_first(&agenda->notes);
   if (agenda->note) {
     *now = agenda->notes.entries[0].urgency;
+    trace_hash = (trace_hash ^ *now) * 0x9e3779b97f4a7c15u;
     tt_priority_pop(&agenda->notes);
   } else tt_priority_free(&agenda->notes);
   return agenda->note;

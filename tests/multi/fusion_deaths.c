@@ -147,17 +147,16 @@ static void a_death_at_any_time_is_survived(void **state)
 {
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int t = 0; ranks_transports(t); t++)
-    for (int k = 0; k < times; k++) {
-      uint64_t chance = first_seed + (uint64_t)(2 * k + t), seed = chance;
-      int nranks = 3 + (int)below(&chance, RANKS - 2), most = (nranks - 1) / 2;
-      int ndead = 1 + (int)below(&chance, (size_t)most);
-      struct killing killing = {.quorum = nranks - ndead, .ndead = ndead, .moment = ANY_TIME, .seed = seed};
-      killing.first = (int)below(&chance, (size_t)nranks);
-      killing.step = (int)below(&chance, TAGS - 8);
-      killing.apart = (int)below(&chance, 3);
-      killed_check(ranks_transports(t), nranks, &killing);
-    }
+  for (int k = 0; k < 2 * times; k++) {
+    uint64_t chance = first_seed + (uint64_t)k, seed = chance;
+    int nranks = 3 + (int)below(&chance, RANKS - 2), most = (nranks - 1) / 2;
+    int ndead = 1 + (int)below(&chance, (size_t)most);
+    struct killing killing = {.quorum = nranks - ndead, .ndead = ndead, .moment = ANY_TIME, .seed = seed};
+    killing.first = (int)below(&chance, (size_t)nranks);
+    killing.step = (int)below(&chance, TAGS - 8);
+    killing.apart = (int)below(&chance, 3);
+    killed_check(ranks_transport_of(seed), nranks, &killing);
+  }
   unsetenv("TUTTI_DEBUG");
 }
 
@@ -299,8 +298,10 @@ static void a_death_in_the_making_ends_it_on_all_or_on_none(void **state)
   int nmade[2] = {0, 0};
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int t = 0; ranks_transports(t); t++)
-    for (int k = 0; k < 6 * times; k++) making_check(ranks_transports(t), first_seed + (uint64_t)(2 * k + t), nmade);
+  for (int k = 0; k < 12 * times; k++) {
+    uint64_t seed = first_seed + (uint64_t)k;
+    making_check(ranks_transport_of(seed), seed, nmade);
+  }
   unsetenv("TUTTI_DEBUG");
   print_message("%d made, %d not\n", nmade[1], nmade[0]);
 }

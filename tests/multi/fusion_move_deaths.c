@@ -211,9 +211,10 @@ static void moved_run(int quorum)
 {
   int counts[3] = {0, 0, 0};
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int t = 0; ranks_transports(t); t++)
-    for (int k = 0; k < 2 * times; k++)
-      moved_check(ranks_transports(t), quorum, first_seed + (uint64_t)(2 * k + t), counts);
+  for (int k = 0; k < 4 * times; k++) {
+    uint64_t seed = first_seed + (uint64_t)k;
+    moved_check(ranks_transport_of(seed), quorum, seed, counts);
+  }
   unsetenv("TUTTI_DEBUG");
   print_message("%d moved at once, %d once more, %d on some ranks alone\n", counts[1], counts[0], counts[2]);
 }

@@ -416,6 +416,7 @@ static int world_run(uint64_t seed, enum tt_server_kind kind)
   }
   end_check();
   move_check(&chance);
+  trace_end(seed, w.chance ^ chance);
   for (int r = 0; r < w.nranks; r++) {
     struct rank *rank = &w.ranks[r];
     for (int s = 0; s < w.nranks; s++) tt_server_destroy(rank->shares[s].server);

@@ -242,6 +242,7 @@ static void world_run(uint64_t seed, int trains, uint64_t steps)
     CHECK(rank->step == wanted, "rank %d waits in step %llu", r, (unsigned long long)rank->step);
     for (int s = 0; s < w.nshards; s++) CHECK(!w.lost[s], "an answer of shard %d is missing", s);
   }
+  trace_end(seed, w.chance);
   for (int r = 0; r < w.nranks; r++) tt_server_destroy(w.ranks[r].server);
 }
 

@@ -181,6 +181,7 @@ static void world_run(uint64_t seed, int are_any)
   for (int r = 0; r < w.n; r++) nlive += !w.replicas[r].is_dead && w.replicas[r].most < 0;
   CHECK(2 * nlive <= w.n || w.last >= w.calm, "%d of %d replicas live, and none commits (%d at the end)", nlive, w.n,
         (int)w.last);
+  trace_end(seed, w.chance);
 }
 
 /* ---- elections ---- */
@@ -273,6 +274,7 @@ static uint64_t election_run(uint64_t seed)
     CHECK(!(e.there >> r & 1) || tt_raft_leader(&w.replicas[r].raft) == leader, "replica %d follows %d, not %d", r,
           tt_raft_leader(&w.replicas[r].raft), leader);
   while (agenda_next(&w.agenda, &w.now)) {}
+  trace_end(seed, w.chance);
   return took;
 }
 

@@ -490,6 +490,7 @@ static void world_run(uint64_t seed, enum tt_server_kind kind)
     CHECK(w.agenda.n < NOTES, "no end");
   }
   end_check();
+  trace_end(seed, w.chance);
   for (int s = 0; s < w.spec.nservers; s++) tt_server_destroy(w.servers[s].server);
 }
 

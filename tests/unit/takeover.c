@@ -544,6 +544,7 @@ static int world_run(uint64_t seed, int may_lose)
   }
   end_check();
   moves_check(&chance);
+  trace_end(seed, w.chance ^ chance);
   int was_lost = w.nlost > 0;
   world_free();
   return was_lost;
