@@ -31,6 +31,12 @@ struct joins {
   struct join joins[];
 };
 
+/* They as they were when they were mapped: the memory is writable for all processes of the job. */
+struct mapping {
+  struct joins *joins;
+  int n;
+};
+
 static size_t bytes_of(int n)
 {
   return sizeof(struct joins) + (size_t)n * sizeof(struct join);
@@ -69,83 +75,83 @@ static int number_of(const char *name)
   return text && end != text && !*end && number >= 0 && number <= FD_MOST ? (int)number : -1;
 }
 
-static tuttiResult_t map(int fd, struct joins **joins)
+static tuttiResult_t map(int fd, struct mapping *mapping)
 {
   struct stat status;
   int seals = fcntl(fd, F_GET_SEALS);
-  void *memory = MAP_FAILED;
+  struct joins *memory = MAP_FAILED;
   if (seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 && status.st_size >= (off_t)bytes_of(0))
     memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED)
     return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which is no descriptor of `tutti run`: something "
                    "between that and this program closes inherited descriptors", fd);
-  *joins = memory;
-  if ((*joins)->magic == MAGIC && (*joins)->n >= 0 && bytes_of((*joins)->n) == (size_t)status.st_size)
-    return tuttiSuccess;
+  *mapping = (struct mapping){memory, __atomic_load_n(&memory->n, __ATOMIC_RELAXED)};
+  if (memory->magic == MAGIC && mapping->n >= 0 && bytes_of(mapping->n) == (size_t)status.st_size) return tuttiSuccess;
   munmap(memory, (size_t)status.st_size);
   return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which another version of Tutti has made", fd);
 }
 
-static tuttiResult_t map_inherited(struct joins **joins)
+static tuttiResult_t map_inherited(struct mapping *mapping)
 {
   int fd = number_of("TUTTI_LAUNCH_JOINS");
   if (fd < 0)
     return tt_fail(tuttiInvalidUsage, "this process was not started by `tutti run --restart N`: start the job so, or "
                    "hand an id of tuttiCommGetUniqueId to new processes, and call tuttiCommGrow");
-  tuttiResult_t result = map(fd, joins);
+  tuttiResult_t result = map(fd, mapping);
   if (result == tuttiSuccess) fcntl(fd, F_SETFD, FD_CLOEXEC); /* it holds keys */
   return result;
 }
 
-static void joins_unmap(struct joins *joins)
+static void unmap(const struct mapping *mapping)
 {
-  munmap(joins, bytes_of(joins->n));
+  munmap(mapping->joins, bytes_of(mapping->n));
 }
 
 tuttiResult_t tt_joins_running(int fd, const int *restarts, int n, int *can_join)
 {
-  struct joins *joins;
-  tuttiResult_t result = map(fd, &joins);
+  struct mapping all;
+  tuttiResult_t result = map(fd, &all);
   if (result != tuttiSuccess) return result;
   *can_join = 0;
   for (int k = 0; k < n; k++) {
     int number = restarts[k];
-    *can_join |= number < 1 || (number <= joins->n && atomic_load(&joins->joins[number - 1].nranks));
+    *can_join |= number < 1 || (number <= all.n && atomic_load(&all.joins->joins[number - 1].nranks));
   }
-  if (!*can_join) atomic_store(&joins->ended, 1);
-  joins_unmap(joins);
+  if (!*can_join) atomic_store(&all.joins->ended, 1);
+  unmap(&all);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_join_take(int nranks, tuttiUniqueId *id, int *has)
 {
-  struct joins *joins;
-  tuttiResult_t result = map_inherited(&joins);
+  struct mapping all;
+  tuttiResult_t result = map_inherited(&all);
   if (result != tuttiSuccess) return result;
   *has = 0;
-  for (int k = 0; k < joins->n && !*has; k++) {
+  for (int k = 0; k < all.n && !*has; k++) {
+    struct join *join = &all.joins->joins[k];
     int32_t none = 0;
-    *has = atomic_compare_exchange_strong(&joins->joins[k].nranks, &none, nranks);
-    if (*has) *id = joins->joins[k].id;
+    *has = atomic_compare_exchange_strong(&join->nranks, &none, nranks);
+    if (*has) *id = join->id;
   }
-  joins_unmap(joins);
+  unmap(&all);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_join_await(int limit_ms, tuttiUniqueId *id, int *nranks)
 {
-  struct joins *joins;
+  struct mapping all;
   int number = number_of("TUTTI_LAUNCH_RESTART");
   if (number < 1)
     return tt_fail(tuttiInvalidUsage, "comm is NULL, but `tutti run --restart N` has not started this process in place "
                    "of another one: give the communicator that is to grow");
-  tuttiResult_t result = map_inherited(&joins);
+  tuttiResult_t result = map_inherited(&all);
   if (result != tuttiSuccess) return result;
-  if (number > joins->n)
-    result = tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_RESTART is %d, but the job has %d restarts", number, joins->n);
+  if (number > all.n)
+    result = tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_RESTART is %d, but the job has %d restarts", number, all.n);
   uint64_t until_ns = tt_now_ns() + (uint64_t)limit_ms * 1000000u;
-  while (result == tuttiSuccess && !(*nranks = atomic_load(&joins->joins[number - 1].nranks))) {
-    if (atomic_load(&joins->ended))
+  while (result == tuttiSuccess && !(*nranks = atomic_load(&all.joins->joins[number - 1].nranks))) {
+    if (atomic_load(&all.joins->ended))
       result = tt_fail(tuttiRemoteError, "restart %d has nobody to join: all ranks that were at work have ended",
                        number);
     else if (tt_now_ns() < until_ns) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
@@ -153,7 +159,10 @@ tuttiResult_t tt_join_await(int limit_ms, tuttiUniqueId *id, int *nranks)
       result = tt_fail(tuttiRemoteError, "no rank of this job has called tuttiLaunchGrow within %.1f s for restart %d: "
                        "TUTTI_INIT_TIMEOUT_MS sets the limit", limit_ms / 1e3, number);
   }
-  if (result == tuttiSuccess) *id = joins->joins[number - 1].id;
-  joins_unmap(joins);
+  if (result == tuttiSuccess && *nranks < 2)
+    result = tt_fail(tuttiRemoteError, "restart %d is to join a communicator of %d ranks, which cannot be: a process "
+                     "of this job has damaged the memory of its restarts", number, *nranks);
+  if (result == tuttiSuccess) *id = all.joins->joins[number - 1].id;
+  unmap(&all);
   return result;
 }

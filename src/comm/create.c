@@ -389,7 +389,7 @@ static int usable_everywhere(const struct tuttiComm *comm, int t)
   const struct tt_creation *creation = comm->life.creation;
   int have = 0, lacks = 0;
   for (int r = comm->facts.nranks - 1; r >= 0; r--) {
-    int has = tt_creation_info(comm, r)->transports[t].usable;
+    int has = tt_creation_info(comm, r)->transports[t].usable == 1; /* nothing else counts, whatever was sent */
     have += has;
     if (!has) lacks = r;
   }

@@ -357,7 +357,7 @@ static tuttiResult_t asked_compare(const struct config *config, const struct tt_
   tt_fusion_codec_text(asked, texts[config->rank]);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, texts, sizeof *texts, tuttiUint8, tuttiSum);
   int r = 0;
-  while (result == tuttiSuccess && r < config->nranks && strcmp(texts[r], texts[0]) == 0) r++;
+  while (result == tuttiSuccess && r < config->nranks && strncmp(texts[r], texts[0], sizeof *texts) == 0) r++;
   *is_same = result == tuttiSuccess && r == config->nranks;
   if (result == tuttiSuccess && !*is_same)
     tt_fail(tuttiInvalidUsage, "codec is %.80s on rank %d and %.80s on rank 0: give the same on all ranks", texts[r], r,

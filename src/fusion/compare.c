@@ -183,6 +183,10 @@ static tuttiResult_t tensors_compare(const struct config *config)
   int64_t first = index < config->n ? (int64_t)config->rank * config->n + index : INT64_MAX;
   result = tt_fusion_run(config, TT_ALL_REDUCE, &first, 1, tuttiInt64, tuttiMin);
   if (result != tuttiSuccess || first == INT64_MAX) return result;
+  if (first < 0 || first / config->n >= config->nranks)
+    return tt_fusion_told(config, tt_fail(tuttiInternalError, "a rank says that tensor %lld of all ranks' is another "
+                                          "one, and there are %d of %d ranks: its memory is damaged", (long long)first,
+                                          config->n, config->nranks));
   return difference_show(config, (int)(first / config->n), (int)(first % config->n));
 }
 

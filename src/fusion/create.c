@@ -92,7 +92,10 @@ static tuttiResult_t prices_take(struct config *config)
 {
   tuttiResult_t result = config->rank == 0 ? tt_fusion_told(config, prices_find(config)) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
-  return tt_fusion_run(config, TT_BROADCAST, &config->priced, sizeof config->priced, tuttiUint8, tuttiSum);
+  result = tt_fusion_run(config, TT_BROADCAST, &config->priced, sizeof config->priced, tuttiUint8, tuttiSum);
+  if (result != tuttiSuccess || tt_message_cost_is_right(&config->priced)) return result;
+  return tt_fusion_told(config, tt_fail(tuttiInternalError, "rank 0 sent prices of messages that make no sense: its "
+                                        "memory is damaged, or it runs another version of the library"));
 }
 
 /* ---- making ---- */

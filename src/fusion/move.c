@@ -65,6 +65,9 @@ static tuttiResult_t said_look(const struct said *said, int n, struct agreed *ag
     if (first < 0) first = r;
     if (lowest < 0 || said[r].step < said[lowest].step) lowest = r;
   }
+  if (first < 0)
+    return tt_fail(tuttiInternalError, "no rank brings a fusion, and one said before that it does: its memory is "
+                   "damaged");
   for (int r = 0; r < n; r++) {
     if (!said[r].has_come || said[r].made == said[first].made) continue;
     return tt_fail(tuttiInvalidUsage, "ranks %d and %d bring fusions that two calls have made, as after a "

@@ -12,6 +12,8 @@
 #include "fusion/served_private.h"
 #include "server/move.h"
 
+#define OLD_MOST (1 << 20) /* ranks (server/move.h) */
+
 /* A rank's words. */
 struct words {
   uint64_t ended, holds, steps;
@@ -49,8 +51,14 @@ static tuttiResult_t words_gather(struct moving_served *m)
                                             from->coding.past.steps + from->coding.step, 1, from->config.nranks};
   }
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, m->words, sizeof *m->words, tuttiUint8, tuttiSum);
-  for (int r = 0; r < m->n && result == tuttiSuccess; r++)
-    if (m->words[r].has_come) m->nold = m->words[r].nranks;
+  for (int r = 0; r < m->n && result == tuttiSuccess; r++) {
+    const struct words *its = &m->words[r];
+    if (!its->has_come) continue;
+    if (!m->nold) m->nold = from ? from->config.nranks : its->nranks;
+    if (its->nranks == m->nold && m->nold > 0 && m->nold < OLD_MOST) continue;
+    return tt_fusion_told(config, tt_fail(tuttiInternalError, "rank %d says that the fusion that moves had %d ranks, "
+                                          "which cannot be: its memory is damaged", r, its->nranks));
+  }
   return result;
 }
 
@@ -96,6 +104,14 @@ static struct tt_move_shard shard_of(const struct tuttiFusion *from, int tensor,
                                 .copied = by_decision ? member->cut.version : member->from[part]};
 }
 
+/* 0: this rank has none. It is the same before and after the ranks have told each other theirs. */
+static uint64_t own_claim(const struct moving_served *m, int tensor, int share)
+{
+  if (!m->from->coding.owned[tensor].is_given || !tt_share_count(m->from, tensor, share)) return 0;
+  const struct tt_move_shard shard = shard_of(m->from, tensor, share);
+  return tt_move_claim(m->rule, m->version, m->fusion->config.rank, &shard);
+}
+
 static tuttiResult_t claims_find(struct moving_served *m)
 {
   const struct config *config = &m->fusion->config;
@@ -105,11 +121,7 @@ static tuttiResult_t claims_find(struct moving_served *m)
   if (!m->claims) tt_fail(result, "out of memory for the shards of %d ranks", m->nold);
   result = tt_fusion_told(config, result);
   for (int i = 0; i < config->n && m->from && result == tuttiSuccess; i++)
-    for (int share = 0; share < m->nold && m->from->coding.owned[i].is_given; share++) {
-      if (!tt_share_count(m->from, i, share)) continue;
-      const struct tt_move_shard shard = shard_of(m->from, i, share);
-      m->claims[place_of(m, i, share)] = tt_move_claim(m->rule, m->version, config->rank, &shard);
-    }
+    for (int share = 0; share < m->nold; share++) m->claims[place_of(m, i, share)] = own_claim(m, i, share);
   if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, m->claims, all, tuttiUint64, tuttiMax);
   for (size_t k = 0; k < all && result == tuttiSuccess && m->rule == TT_MOVE_OTHERS; k++)
     if (m->claims[k] && tt_move_claimed(m->claims[k]) > m->version) m->version = tt_move_claimed(m->claims[k]);
@@ -123,7 +135,7 @@ static void plane_give(const struct moving_served *m, int tensor, int plane)
   for (int share = 0; from && share < m->nold; share++) {
     uint64_t claim = m->claims[place_of(m, tensor, share)];
     const struct member *member = &from->served->member;
-    if (!claim || tt_move_giver(claim) != m->fusion->config.rank) continue;
+    if (!claim || claim != own_claim(m, tensor, share)) continue;
     if (tt_move_is_served(claim)) tt_shards_give(from, share, tensor, plane, tt_move_claimed(claim), m->whole);
     else if (!plane) tt_share_copy(from, tensor, share, m->whole, member->cut.weights + member->places[tensor]);
   }

@@ -8,6 +8,7 @@
 #include "tuner/probe.h"
 
 #define TOLD 4096    /* messages whose times ranks report to each other; later ones are left out */
+#define MOST_US 1e12 /* that anything takes */
 
 /* ---- taking times: the mutex is held ---- */
 
@@ -129,15 +130,21 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
     for (int k = 0; k < HISTORY; k++) *told++ = -engine->messages[m].took_us[k];
 }
 
+/* Times come from other ranks, whose memory may be damaged: a plan is made of nothing else than times. */
+static double sane_us(double us)
+{
+  return us > 0 ? us < MOST_US ? us : MOST_US : 0;
+}
+
 static void model_take(struct known *known, const double *facts)
 {
   size_t n = (size_t)known->model.n;
-  double last_us = facts[3 * n];
+  double last_us = sane_us(facts[3 * n]);
   for (size_t i = 0; i < n; i++) {
-    known->facts[i].ready_us = facts[i];
-    known->facts[i].forward_us = facts[n + i];
-    known->facts[i].spread_us = facts[2 * n + i];
-    if (facts[i] > last_us) last_us = facts[i];
+    known->facts[i].ready_us = sane_us(facts[i]);
+    known->facts[i].forward_us = sane_us(facts[n + i]);
+    known->facts[i].spread_us = sane_us(facts[2 * n + i]);
+    if (known->facts[i].ready_us > last_us) last_us = known->facts[i].ready_us;
   }
   known->model.backward_us = last_us;
 }
@@ -158,7 +165,7 @@ static void took_add(const struct tuttiFusion *fusion, const double *told, doubl
     const struct message *message = &plan->messages[m];
     int class = class_of(message->wire_bytes);
     float took_us[HISTORY];
-    for (int k = 0; k < HISTORY; k++) took_us[k] = (float)-*told++;
+    for (int k = 0; k < HISTORY; k++) took_us[k] = (float)sane_us(-*told++);
     if (!message->count) continue; /* it was not sent */
     measured[class] += median(took_us, first, fusion->engine.step);
     priced[class] += tt_message_us(&fusion->config.priced, message->wire_bytes);
@@ -188,7 +195,7 @@ static void cost_make(const struct config *config, struct known *known)
   for (int c = 0; c < n; c++) {
     double ratio = tt_ratio_at(known->ratios, c);
     bytes[c] = tt_size_class_bytes(c);
-    us[c] = tt_message_us(&config->priced, bytes[c]) * (ratio > 0 ? ratio : 1);
+    us[c] = sane_us(tt_message_us(&config->priced, bytes[c]) * (ratio > 0 ? ratio : 1));
   }
   /* A link's burst lets single short messages pass quickly, but not a row of them: a byte takes no less than it does at
    * best in longer ones. */
@@ -230,7 +237,7 @@ static tuttiResult_t rows_probe(const struct config *config, int n, int is_full,
     result = tt_fusion_row(config, probe->bytes, (int)probe->times, is_full);
     double us = us_between(began_ns, tt_now_ns()) / probe->times / config->nranks;
     if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, &us, 1, tuttiFloat64, tuttiSum);
-    tt_probe_took(probe, us, 0);
+    tt_probe_took(probe, sane_us(us), 0);
   }
   return result;
 }
@@ -286,7 +293,7 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
     ratios_take(fusion, facts + 3 * n + 2);
     cost_make(config, &engine->known);
     engine->agreements++;
-    result = tt_fusion_plans_renew(fusion, facts[3 * n + 1]);
+    result = tt_fusion_plans_renew(fusion, sane_us(facts[3 * n + 1]));
     engine->agree_step = tt_trial_next(&engine->trial, engine->step);
   }
   tt_free(facts);

@@ -1,6 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cost of a message. */
+#include <math.h>
+
 #include "planner/plan.h"
+
+#define ROUNDING_US 1e-3 /* so far a time of 0 between two points may be below 0 */
+
+static int is_time(double us)
+{
+  return isfinite(us) && us >= -ROUNDING_US;
+}
+
+int tt_message_cost_is_right(const struct tt_message_cost *cost)
+{
+  int is_right = cost->n >= 1 && cost->n <= TT_COST_PIECES && cost->pieces[0].from == 0 && is_time(cost->byte_us) &&
+                 cost->free >= 0 && cost->free <= 1;
+  for (int32_t k = 0; is_right && k < cost->n; k++) {
+    const struct tt_message_cost_piece *piece = &cost->pieces[k];
+    int is_last = k + 1 == cost->n;
+    uint64_t last = is_last ? piece->from : piece[1].from - 1;
+    is_right = (is_last || piece[1].from > piece->from) && (!is_last || piece->b_us_per_byte >= 0) &&
+               isfinite(piece->b_us_per_byte) && is_time(piece->a_us + piece->b_us_per_byte * (double)piece->from) &&
+               is_time(piece->a_us + piece->b_us_per_byte * (double)last);
+  }
+  return is_right;
+}
 
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte)
 {

@@ -72,6 +72,9 @@ struct tt_message_cost {
   int32_t channels; /* for messages in flight; less than 2: one at a time */
 };
 
+/* 1: it is as above. For one that another process has sent. */
+int tt_message_cost_is_right(const struct tt_message_cost *cost);
+
 /* These two leave `free` and `channels` at 0. */
 
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte);

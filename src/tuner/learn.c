@@ -41,6 +41,9 @@
 #define MOVED 50000     /* times have changed, if it is settled */
 #define MOVED_IN_RACE 200000
 #define PPM_MOST 1000000000
+#define FACT_MOST ((int64_t)1 << 46)  /* ns: 19 hours; of an exchange: */
+#define EXCHANGE_MOST ((int64_t)1 << 40)
+#define VISITS_MOST 65536
 
 const struct tt_learn_stage_rule tt_learn_stages[] = {
     {0, 2, 1, 7}, {SKIP, 2, 1, 7}, {SKIP, TT_LEARN_GROUP, 1, 1}, {SKIP, TT_LEARN_GROUP, TT_LEARN_GROUPS, 0.25f}};
@@ -234,7 +237,7 @@ static void visits_plan(struct tt_learn *learn)
   if (race->challenger >= agreed->ready) {
     n = 0;
     race->waited += calls;
-  } else race->tried_ns += calls * agreed->reference_ns;
+  } else if (race->tried_ns < LATE_NS) race->tried_ns += calls * agreed->reference_ns; /* more is not wanted */
   race->visits = (uint8_t)(n < most ? n : most);
   race->slot = (uint16_t)(calls / (race->visits ? race->visits : 1));
   race->n = (uint16_t)(race->n + race->visits);
@@ -367,7 +370,8 @@ static enum tt_learned challenger_wins(struct tt_learn *learn, int32_t excess_pp
   if (agreed->crowned >> agreed->incumbent & 1) agreed->live &= (uint8_t)~(1u << agreed->incumbent);
   agreed->known |= (uint8_t)(1u << agreed->incumbent);
   agreed->crowned |= (uint8_t)(1u << agreed->race.challenger);
-  agreed->reference_ns += agreed->reference_ns * excess_ppm / MILLION;
+  int64_t whole = agreed->reference_ns / MILLION, rest = agreed->reference_ns % MILLION;
+  agreed->reference_ns += whole * excess_ppm + rest * excess_ppm / MILLION;
   incumbent_set(learn, agreed->race.challenger, excess_ppm);
   enum tt_learned learned = challenger_begin(learn);
   return learned == TT_LEARNED_NOTHING ? TT_LEARNED_ANOTHER : learned;
@@ -478,8 +482,17 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
   return TT_LEARNED_NOTHING;
 }
 
-enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS])
+static int64_t bounded(int64_t fact, int64_t most)
 {
+  return fact > most ? most : fact < -most ? -most : fact;
+}
+
+enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t told[TT_LEARN_FACTS])
+{
+  int64_t facts[TT_LEARN_FACTS]; /* bounded, so that nothing overflows, whatever another rank has sent */
+  for (int k = 0; k < TT_LEARN_FACTS; k++) facts[k] = bounded(told[k], FACT_MOST);
+  facts[VISITS] = bounded(told[VISITS], VISITS_MOST);
+  facts[EXCHANGE] = bounded(told[EXCHANGE], EXCHANGE_MOST);
   exchange_take(&learn->agreed, -facts[EXCHANGE]);
   if (learn->agreed.state == TT_LEARN_FIRST) return first_agree(learn, facts);
   return learn->agreed.state == TT_LEARN_RACE ? race_agree(learn, facts) : settled_agree(learn, facts);

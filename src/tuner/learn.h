@@ -172,6 +172,6 @@ void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS]);
 
 /* Takes the maxima over all ranks. The result: nothing to tell, another arm is the incumbent, it is settled (whatever
  * the incumbent is now), or times have changed and all arms are tried again. */
-enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS]);
+enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t told[TT_LEARN_FACTS]);
 
 #endif

@@ -28,10 +28,17 @@ const char *tt_choice_impossible(const struct tt_choice *choice, const struct tt
   return tt_algos[choice->algo].illegal ? tt_algos[choice->algo].illegal(&shape) : NULL;
 }
 
+static int middle_valid(int middle)
+{
+  if (middle < 0 || middle >= tt_algo_count) return middle == -1;
+  return tt_algos[middle].collective == TT_ALL_REDUCE && !tt_algos[middle].has_middle;
+}
+
+/* A choice that is valid is possible for any number of ranks and any groups. */
 static int choice_valid(const struct tt_choice *choice, int collective)
 {
   return choice->algo < tt_algo_count && tt_algos[choice->algo].collective == collective &&
-         choice->middle < tt_algo_count && choice->block_bytes - 1 < (uint32_t)1 << 30;
+         middle_valid(choice->middle) && choice->radix != 1 && choice->block_bytes - 1 < (uint32_t)1 << 30;
 }
 
 static int arms_valid(const struct tt_arms *arms, int collective)

@@ -380,6 +380,21 @@ static size_t rounds_make(int number, uint8_t bytes[FUZZ_BYTES])
 
 /* ---- rank 0's decision table ---- */
 
+/* A valid choice has schedules for any number of ranks. */
+static void choice_run(const struct tt_choice *choice)
+{
+  for (int32_t nranks = 1; nranks < 7; nranks += 2) {
+    const struct tt_tuning tuning = {.nranks = nranks};
+    struct tt_schedule schedule;
+    int root = tt_kinds[tt_algos[choice->algo].collective].has_root ? 0 : -1;
+    struct tt_shape shape = tt_choice_shape(choice, &tuning, nranks / 2, root);
+    tt_schedule_init(&schedule, &shape);
+    tt_algo_schedule(&tt_algos[choice->algo], &schedule, &shape, 0);
+    FUZZ_CHECK(schedule.error == tuttiSuccess);
+    tt_schedule_destroy(&schedule);
+  }
+}
+
 /* Changes of a table of zeros with right ends of rows: a place, of 2 bytes, and a word of 8. */
 static void table_run(const uint8_t *bytes, size_t len)
 {
@@ -401,7 +416,7 @@ static void table_run(const uint8_t *bytes, size_t len)
   for (int c = 0; c < TT_COLLECTIVES; c++) {
     if (!tt_kinds[c].name) continue;
     tt_table_text(&table, c, text, sizeof text);
-    for (int bits = 0; bits < 64; bits += 7) FUZZ_CHECK(tt_table_choice(&table, c, 1ull << bits)->algo < tt_algo_count);
+    for (int bits = 0; bits < 64; bits += 7) choice_run(tt_table_choice(&table, c, 1ull << bits));
   }
 }
 
@@ -409,7 +424,14 @@ static size_t table_make(int number, uint8_t bytes[FUZZ_BYTES])
 {
   uint16_t at = (uint16_t)(number * 16);
   uint64_t word = (uint64_t)number * 0x0101010101u;
-  if (number > 30) return 0;
+  if (number > 60) return 0;
+  if (number > 30) { /* a choice of the first row */
+    int algo = number % tt_algo_count;
+    struct tt_choice choice = {.algo = (uint8_t)algo, .middle = (int8_t)(number % 5 - 2), .block_bytes = 4096};
+    choice.radix = (uint16_t)(number % 3);
+    at = (uint16_t)(offsetof(struct tt_table, rows[tt_algos[algo].collective][0].choice));
+    memcpy(&word, &choice, sizeof choice);
+  }
   memcpy(bytes, &at, 2);
   memcpy(bytes + 2, &word, 8);
   return number == 0 ? 9 : 10;
@@ -460,7 +482,7 @@ static size_t codes_make(int number, uint8_t bytes[FUZZ_BYTES])
 }
 
 const struct fuzz_target fuzz_cores[] = {
-    {"table", table_run, NULL, table_make, 0},
+    {"table", table_run, NULL, table_make, 8},
     {"codes", codes_run, NULL, codes_make, 0},
     {"view", view_run, NULL, view_make, 0},
     {"raft", raft_run, NULL, raft_make, 0},

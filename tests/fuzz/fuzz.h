@@ -22,7 +22,7 @@ struct fuzz_target {
 
 /* Up to a row without a name. */
 extern const struct fuzz_target fuzz_texts[], fuzz_records[], fuzz_starts[], fuzz_cores[], fuzz_runs[],
-    fuzz_verbs[], fuzz_packets[];
+    fuzz_verbs[], fuzz_packets[], fuzz_rings[], fuzz_told[];
 
 /* Ends the program: the input has shown a fault. */
 #define FUZZ_CHECK(holds)                                 \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the peer of a verbs link writes: fragments into this side's ring, and immediate data with each completion. The
- * device itself does what verbs say: it completes what was posted, and writes nowhere else. */
+/* What the peer of a verbs link writes: the record about its queue pair, fragments into this side's ring, and immediate
+ * data with each completion. The device itself does what verbs say: it completes what was posted, and writes nowhere
+ * else. */
 #include "fuzz.h"
 
 #ifdef TT_HAVE_VERBS
@@ -189,8 +190,51 @@ static size_t verbs_make(int number, uint8_t bytes[FUZZ_BYTES])
   return (size_t)(to - bytes);
 }
 
+/* ---- the record of a queue pair ---- */
+
+static const struct verbs_record mine = {.magic = VERBS_MAGIC, .qpn = 17, .psn = 77, .mtu = IBV_MTU_1024,
+                                         .layer = IBV_LINK_LAYER_ETHERNET, .ring = 4096, .slots = SLOTS,
+                                         .slot_bytes = SLOT_BYTES};
+
+/* A device takes numbers of 24 bits, and a length of frames that there is. */
+static int queue_pair_modify(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask)
+{
+  (void)qp;
+  if (mask & IBV_QP_DEST_QPN) FUZZ_CHECK(to->dest_qp_num <= 0xffffff);
+  if (mask & IBV_QP_RQ_PSN) FUZZ_CHECK(to->rq_psn <= 0xffffff);
+  if (mask & IBV_QP_PATH_MTU) FUZZ_CHECK(to->path_mtu >= IBV_MTU_256 && to->path_mtu <= IBV_MTU_1024);
+  return 0;
+}
+
+static void record_run(const uint8_t *bytes, size_t len)
+{
+  struct fuzz_bytes input = {bytes, len};
+  struct tt_settings settings;
+  struct verbs_record theirs;
+  struct pair pair;
+  FUZZ_CHECK(tt_settings_load(&settings) == tuttiSuccess);
+  pair_make(&pair);
+  pair.device.api.modify_qp = queue_pair_modify;
+  fuzz_fill(&input, &theirs, sizeof theirs);
+  if (tt_verbs_link_join(&pair.link, &settings, &mine, &theirs) == tuttiSuccess)
+    FUZZ_CHECK(theirs.slots == SLOTS && theirs.slot_bytes == SLOT_BYTES && theirs.layer == mine.layer &&
+               pair.link.ring == theirs.ring && pair.link.rkey == theirs.rkey);
+  pair_end(&pair);
+}
+
+static size_t record_make(int number, uint8_t bytes[FUZZ_BYTES])
+{
+  struct verbs_record theirs = mine;
+  if (number > 2) return 0;
+  theirs.mtu = (uint8_t)(IBV_MTU_256 + number);
+  theirs.gid[0] = (uint8_t)number;
+  memcpy(bytes, &theirs, sizeof theirs);
+  return sizeof theirs;
+}
+
 const struct fuzz_target fuzz_verbs[] = {
     {"verbs", verbs_run, NULL, verbs_make, 0},
+    {"record", record_run, NULL, record_make, 0},
     {NULL, NULL, NULL, NULL, 0},
 };
 

@@ -329,6 +329,16 @@ static void a_table_that_makes_no_sense_is_refused(void **state)
   first->choice.block_bytes = 0;
   assert_false(tt_table_valid(&bad));
   bad = good;
+  first->choice.radix = 1;
+  assert_false(tt_table_valid(&bad));
+  const struct tt_algo *hierarchical = tt_algo_find(TT_ALL_REDUCE, "hierarchical");
+  const int middles[] = {-2, INT8_MIN, good.rows[TT_BROADCAST][0].choice.algo, (int)(hierarchical - tt_algos)};
+  for (int m = 0; m < 4; m++) {
+    bad = good;
+    first->choice.middle = (int8_t)middles[m];
+    assert_false(tt_table_valid(&bad));
+  }
+  bad = good;
   for (int r = 0; r < TT_TABLE_ROWS; r++) {
     first[r] = *first;
     first[r].up_to_bytes = 1 << 20;
