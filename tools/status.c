@@ -2,6 +2,7 @@
 /* tutti status: what running jobs are doing, and which rank holds them up. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -94,13 +95,38 @@ static tuttiResult_t looks_take(struct looks *looks, pid_t pid)
   return result;
 }
 
-static void none_say(const struct request *request, const struct looks *looks)
+/* The user of a process; -1: it is not there, as far as can be seen from here. */
+static long user_of(pid_t pid)
 {
-  if (request->pid > 0) fprintf(stderr, "tutti status: process %d has no communicator", (int)request->pid);
-  else fprintf(stderr, "tutti status: no process%s here has a communicator", request->pid ? "" : " of this user");
-  if (looks->pages.nclosed)
-    fprintf(stderr, "; %d may not be looked into: run this as the user of the job", looks->pages.nclosed);
-  fprintf(stderr, "\n");
+  char path[32];
+  struct stat process;
+  snprintf(path, sizeof path, "/proc/%d", (int)pid);
+  return stat(path, &process) == 0 ? (long)process.st_uid : -1;
+}
+
+/* Tells about communicators that are not shown. */
+static void rest_say(const struct request *request, const struct tt_pages *pages)
+{
+  int wants_all = request->pid < 0 || (!request->pid && !pages->n);
+  if (wants_all && pages->nclosed)
+    fprintf(stderr, "tutti status: %d process%s may not be looked into: run this as the user of the job, or as root\n",
+            pages->nclosed, pages->nclosed == 1 ? "" : "es");
+  if (pages->nother)
+    fprintf(stderr, "tutti status: communicators of another version of Tutti than %d.%d.%d are left out: use the "
+            "`tutti` of that version\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+}
+
+static void none_say(const struct request *request, const struct tt_pages *pages)
+{
+  int pid = (int)request->pid;
+  long user = pid > 0 ? user_of(request->pid) : 0;
+  if (user < 0) fprintf(stderr, "tutti status: there is no process %d here\n", pid);
+  else if (pid > 0 && pages->nclosed)
+    fprintf(stderr, "tutti status: process %d may not be looked into: run this as its user (uid %ld), or as root\n",
+            pid, user);
+  else if (pages->nother) return;
+  else if (pid > 0) fprintf(stderr, "tutti status: process %d has no communicator\n", pid);
+  else fprintf(stderr, "tutti status: no process%s here has a communicator\n", pid ? "" : " of this user");
 }
 
 /* First those that hang or have failed, then the others; of both those of the program before the internal ones. */
@@ -132,7 +158,8 @@ int command_status(int argc, char **argv)
     if (result != tuttiSuccess) fprintf(stderr, "tutti status: %s\n", tt_last_sentence());
     if (request.again && isatty(1)) printf("\033[H\033[2J");
     status = result != tuttiSuccess || !looks.pages.n ? 1 : looks_print(&request, &looks);
-    if (result == tuttiSuccess && !looks.pages.n) none_say(&request, &looks);
+    if (result == tuttiSuccess && !looks.pages.n) none_say(&request, &looks.pages);
+    if (result == tuttiSuccess) rest_say(&request, &looks.pages);
     looks_end(&looks);
   } while (request.again && fflush(stdout) == 0 && (tt_sleep_ns(800000000u), 1));
   return status;

@@ -8,7 +8,8 @@
 #include "base/call.h"
 #include "base/time.h"
 
-#define PAGE_MAGIC 0x3464726f62747474u /* "tttbord4" */
+#define PAGE_MAGIC 0x3464726f62747474u /* "tttbord4"; the digit is the version's */
+#define PAGE_NAME_BYTES 7
 #define PAGE_RANKS 1048576
 
 /* n structs, as whole cache lines. */
@@ -59,6 +60,12 @@ int tt_page_read(struct tt_page *page, void *memory, size_t len)
   uint32_t nranks = head->nranks, nslots = head->nslots;
   if (nranks < 1 || nranks > PAGE_RANKS || nslots < 1 || nslots > nranks) return 0;
   return tt_page_len((int)nranks, (int)nslots) == len && tt_page_view(page, memory, (int)nranks, (int)nslots);
+}
+
+int tt_page_is_other(const void *memory, size_t len)
+{
+  const uint64_t magic = PAGE_MAGIC;
+  return len >= sizeof magic && memcmp(memory, &magic, PAGE_NAME_BYTES) == 0;
 }
 
 void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label,

@@ -156,6 +156,9 @@ int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots);
  * this version of the library. */
 int tt_page_read(struct tt_page *page, void *memory, size_t len);
 
+/* 1: what tt_page_read has refused is a page of another version. */
+int tt_page_is_other(const void *memory, size_t len);
+
 /* Writes down who the ranks are, and whose communicator it is. */
 void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label,
                        int is_second);

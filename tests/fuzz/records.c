@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Records that come from other processes: over the network, or in memory that they can write. Where a record has a
  * checksum the first byte of the input says whether it is made right, as most garbage is refused for that alone. */
+#include <locale.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "auth/auth.h"
 #include "base/crc32c.h"
@@ -397,6 +399,19 @@ static void page_good(struct tt_page *page, char *memory)
   tt_page_hear(page, 2, 4, 3);
 }
 
+/* 1: the text disturbs no terminal, and is UTF-8. */
+static int is_plain(const char *text)
+{
+  for (mbstate_t state = {0}; *text;) {
+    wchar_t character;
+    size_t n = mbrtowc(&character, text, MB_CUR_MAX, &state);
+    int is_control = (character < 0x20 && character != '\n') || (character >= 0x7f && character < 0xa0);
+    if (n == 0 || n > MB_CUR_MAX || is_control) return 0;
+    text += n;
+  }
+  return 1;
+}
+
 /* Changes of a good page: a place, of 4 bytes, and a word of 8. */
 static void page_run(const uint8_t *bytes, size_t len)
 {
@@ -426,6 +441,7 @@ static void page_run(const uint8_t *bytes, size_t len)
     tt_status_print(out, &status[1], text);
     tt_status_json(out, &status[1], text);
     fclose(out);
+    if (setlocale(LC_CTYPE, "C.UTF-8")) FUZZ_CHECK(is_plain(shown));
     free(shown);
   }
   for (int k = 0; k < 2; k++) {

@@ -33,12 +33,14 @@ static int has_room(struct tt_pages *pages)
   return 1;
 }
 
-/* Maps the page behind a descriptor; what is no page of this version is passed over. */
+/* Maps the page behind a descriptor; what is no page of this version is passed over. One that is not sealed could be
+ * cut while it is read, by a process of another user. */
 static tuttiResult_t page_add(struct tt_pages *pages, int fd)
 {
   struct stat file;
   struct tt_page page;
-  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || is_known(pages, &file)) return tuttiSuccess;
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (fstat(fd, &file) != 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || is_known(pages, &file)) return tuttiSuccess;
   size_t len = (size_t)file.st_size;
   void *map = len ? mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
   if (map == MAP_FAILED) return tuttiSuccess;
@@ -47,6 +49,7 @@ static tuttiResult_t page_add(struct tt_pages *pages, int fd)
     pages->pages[pages->n++] = (struct tt_found_page){file.st_dev, file.st_ino, page, map, len};
     return tuttiSuccess;
   }
+  if (!fits) pages->nother += tt_page_is_other(map, len);
   munmap(map, len);
   return fits ? tt_fail(tuttiSystemError, "no memory for %d communicators", pages->n + 1) : tuttiSuccess;
 }
@@ -65,7 +68,7 @@ static tuttiResult_t process_add(struct tt_pages *pages, const char *pid)
     snprintf(path, sizeof path, "/proc/%.16s/fd/%s", pid, at->d_name);
     ssize_t n = readlink(path, link, sizeof link);
     if (n != (ssize_t)strlen(LINK_TEXT) || memcmp(link, LINK_TEXT, (size_t)n) != 0) continue;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whatever has such a name: no wait */
     if (fd < 0) continue;
     result = page_add(pages, fd);
     close(fd);

@@ -7,13 +7,34 @@
 
 #define COMPARED_MOST 64 /* ranks with whose calls those of each rank are compared */
 
-/* Other processes wrote it: bytes that would disturb a terminal become '?'. */
+/* The bytes of the character of UTF-8 that begins here, if it is none that a terminal obeys; 0: it is, or is none. */
+static int character_bytes(const char *text)
+{
+  const unsigned char *at = (const unsigned char *)text;
+  if (at[0] < 0x80) return at[0] >= 0x20 && at[0] != 0x7f;
+  int n = at[0] < 0xc2 || at[0] > 0xf4 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+  for (int k = 1; k < n; k++)
+    if ((at[k] & 0xc0) != 0x80) return 0;
+  int is_control = at[0] == 0xc2 && at[1] < 0xa0, is_half = at[0] == 0xed && at[1] > 0x9f;
+  int is_long = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+  return is_control || is_half || is_long || (at[0] == 0xf4 && at[1] > 0x8f) ? 0 : n;
+}
+
+/* Other processes wrote it: bytes that would disturb a terminal, or are no text, become '?'. */
+static void text_clean(char *text)
+{
+  while (*text) {
+    int n = character_bytes(text);
+    if (!n) *text = '?';
+    text += n ? n : 1;
+  }
+}
+
 static void text_take(char *to, const char *from, size_t size)
 {
   memcpy(to, from, size);
   to[size - 1] = 0;
-  for (; *to; to++)
-    if ((unsigned char)*to < 0x20 || *to == 0x7f) *to = '?';
+  text_clean(to);
 }
 
 /* A page, and the slots of its ranks: NULL for those of other hosts. */
@@ -125,8 +146,9 @@ static void failure_take(struct tt_comm_status *status, const struct tt_page *pa
   int winner = tt_page_winner(page);
   status->has_failed = winner >= 0;
   status->goes_on = atomic_load_explicit(&page->head->goes_on, memory_order_relaxed) == 1;
-  if (winner < 0 || tt_page_failure_slot(page, winner, &status->failure)) return;
-  snprintf(status->failure.sentence, sizeof status->failure.sentence, "its failure record is damaged");
+  if (winner < 0) return;
+  if (tt_page_failure_slot(page, winner, &status->failure)) text_clean(status->failure.sentence);
+  else snprintf(status->failure.sentence, sizeof status->failure.sentence, "its failure record is damaged");
 }
 
 tuttiResult_t tt_status_take(struct tt_comm_status *status, const struct tt_page *page)

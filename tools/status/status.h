@@ -69,6 +69,7 @@ struct tt_pages {
     size_t len;
   } *pages;
   int nclosed; /* processes that may use Tutti, but may not be looked into */
+  int nother;  /* descriptors of pages of another version of the library */
 };
 
 /* Finds the pages of one process (pid > 0), of all processes of this user (0), or of all (-1). Errors:
