@@ -8,7 +8,7 @@ int main(void)
   tuttiComm_t comm = join(&rank, &nranks);
   int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
 
-  /* Both directions at once stand in a group: without it each rank would wait in its send for a receive. */
+  /* Both directions at once stand in a group: without it each rank may wait in its send for a receive. */
   mine[0] = rank;
   mine[1] = rank * 10;
   must(tuttiGroupStart(), "tuttiGroupStart");
