@@ -113,6 +113,8 @@ static int words_take(struct asked *asked, char **word)
   }
   if (is_size && asked->has_bytes)
     refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
+  else if (is_name && counted_by(&asked->request, word[0]))
+    refuse("stands behind its number: say `4 ranks`, `2 nodes` or `8 cores`", word[0]);
   else if (is_name) refuse("means nothing here", word[0]);
   else refuse("is no size: give a whole number of bytes from 0 to 2^60, such as 4096, 64K, 1.5M or 2GiB", word[0]);
   return 0;
