@@ -206,11 +206,6 @@ void tt_contributions_keep(struct tuttiFusion *fusion)
 
 /* ---- contributions: the server's side ---- */
 
-static struct packet *packet_of(const struct tt_counted *counted)
-{
-  return (struct packet *)(uintptr_t)counted->tag;
-}
-
 /* The contributions of an update. */
 struct adding {
   struct tt_coded_tree tree;

@@ -57,6 +57,12 @@ static inline void *packet_payload(struct packet *packet)
   return packet + 1;
 }
 
+/* The packet of a contribution: its name for servers is its address. */
+static inline struct packet *packet_of(const struct tt_counted *counted)
+{
+  return (struct packet *)(uintptr_t)counted->tag;
+}
+
 struct posting;
 
 struct mailbox {

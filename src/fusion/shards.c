@@ -189,11 +189,6 @@ static void release(struct packet *packet)
 
 /* ---- updates ---- */
 
-static struct packet *packet_of(const struct tt_counted *counted)
-{
-  return (struct packet *)(uintptr_t)counted->tag;
-}
-
 /* The ranks of a step have the same rate. */
 static tuttiResult_t rates_check(const struct tuttiFusion *fusion, const struct tt_server_action *action)
 {
