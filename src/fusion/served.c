@@ -282,11 +282,13 @@ static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
   return moved;
 }
 
+/* All have left: nobody needs anything but the farewells of others. A rank that has them all takes nothing more, so
+ * whatever else is on its way there, as its death may be heard of late, is not waited for. */
 static int is_over(const struct tuttiFusion *fusion)
 {
   const struct served *served = fusion->served;
-  return served->is_leaving && served->nleft == fusion->config.nranks && !served->mailbox.postings &&
-         !served->mailbox.first;
+  return served->is_leaving && served->nleft == fusion->config.nranks && !served->mailbox.first &&
+         !tt_packets_say_farewell(&served->mailbox);
 }
 
 static tuttiResult_t serve(struct tuttiFusion *fusion)

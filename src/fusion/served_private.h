@@ -191,8 +191,9 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 /* Errors: tuttiRemoteError: this rank has sent what no correct rank sends. */
 tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank);
 
-/* 1: something is on its way to this rank. */
+/* 1: something is on its way to this rank. A farewell of this rank is on its way. */
 int tt_packets_are_queued(const struct mailbox *mailbox, int rank);
+int tt_packets_say_farewell(const struct mailbox *mailbox);
 
 /* Frees what was on its way, once the channel is destroyed. */
 void tt_packets_free(struct mailbox *mailbox);

@@ -122,6 +122,15 @@ int comm_try(const struct ranks *self, tuttiComm_t comm, int n)
   return 0;
 }
 
+int comm_shrink(const struct ranks *self, tuttiComm_t comm, int dead, tuttiComm_t *left)
+{
+  int failed[64], n = 64;
+  while (tuttiBarrier(comm, NULL) == tuttiSuccess) continue;
+  RANKS_CHECK(tuttiCommGetFailed(comm, failed, &n) == tuttiSuccess && n == 1 && failed[0] == dead);
+  RANKS_CHECK(tuttiCommShrink(comm, failed, n, left, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
+  return 0;
+}
+
 int comm_says(tuttiComm_t comm, const char *words)
 {
   int found = strstr(tuttiGetLastError(comm), words) != NULL;

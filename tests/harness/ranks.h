@@ -50,6 +50,9 @@ void *ranks_shared(unsigned long len);
 /* Has all ranks of comm add: 0 if it has n ranks and the sum is right. */
 int comm_try(const struct ranks *self, tuttiComm_t comm, int n);
 
+/* Makes the communicator of the ranks that live when one of comm, this one, is known to be dead. */
+int comm_shrink(const struct ranks *self, tuttiComm_t comm, int dead, tuttiComm_t *left);
+
 /* 1 if the last error of this thread, or of comm, has these words in it; else 0, and both are on stderr. */
 int says(const char *words);
 int comm_says(tuttiComm_t comm, const char *words);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank is killed while a fusion with servers moves: the others get one verdict on all, and without a timeout. If the
  * move has succeeded they go on, else the fusion moves once more, to those that live. Either way weights tell that each
- * contribution of a live rank is in them exactly once, unless `dropped` says otherwise. Where all ranks count a move
- * may end on some ranks alone, and the next one then says so on all.
+ * contribution of a live rank is in them exactly once, unless `dropped` says otherwise; where ranks exchange weights
+ * that are the same on all, these keep their bits. Where all ranks count a move may end on some ranks alone, and the
+ * next one then says so on all.
  * "--seed N": the moments of death; "--times N": so many of each kind.
  * Labels: processes. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "counted_ranks.h"
 #include "tagged_ranks.h"
 
 #include <setjmp.h>
@@ -17,29 +19,24 @@
 #include <cmocka.h>
 
 #define RANKS 4
-#define MOVE 6          /* updates after which the fusion moves, */
+#define MOVE 6          /* updates, or own steps, after which the fusion moves, */
 #define END 12          /* and at the end */
 #define MOVE_US 30000   /* about as long as a move takes */
 
 static uint64_t first_seed = 1;
-static int times = 2;
+static int times = 1;
 
 struct task {
   struct meeting *meeting;
-  int quorum; /* RANKS: all */
-  int victim, slow; /* slow: a rank to which messages come late; -1: none */
-  useconds_t us;    /* from the begin of the move to the death */
-  int is_left;      /* 1: the victim does not move: it destroys the fusion, and dies meanwhile */
+  int quorum;        /* RANKS: all; 0: by a rule without a decision */
+  const struct rule *rule;
+  int victim, slow;  /* slow: a rank to which messages come late; -1: none */
+  useconds_t us;     /* from the begin of the move to the death */
+  int is_left;       /* 1: the victim does not move: it destroys the fusion, and dies meanwhile */
+  int before;        /* updates, or own steps, after which the fusion moves */
   _Atomic int moved[RANKS], again[RANKS]; /* 1 + the result of the move, and of another one */
-  _Atomic int ended[RANKS];
+  _Atomic int ended[RANKS], ready, began[COUNTERS];
   float values[RANKS][TAGS];
-};
-
-struct life {
-  struct task *task;
-  struct job job;
-  uint64_t steps, counted;
-  float *kept[TAGGED];
 };
 
 static int wants_all(const struct task *task)
@@ -47,27 +44,7 @@ static int wants_all(const struct task *task)
   return task->quorum == RANKS;
 }
 
-static int tagged_step(const struct ranks *self, struct life *life)
-{
-  struct job *job = &life->job;
-  RANKS_CHECK(job_step(self, job, (int)job->info.updates, (float)(1 << self->rank)) == 0);
-  life->steps++;
-  RANKS_CHECK(job->wrong == 0);
-  for (int t = 0; t < TAGGED; t++)
-    for (size_t e = 0; e < tagged[t].count; e++) {
-      float value = life->kept[t][e] = weight_of(job, t, e);
-      RANKS_CHECK(value == weight_of(job, 0, e % TAGS));
-      RANKS_CHECK(e % TAGS < job->info.updates ? bits_of(value) >= 2 : value == 0);
-      RANKS_CHECK(e % TAGS < MOVE || !((unsigned)value >> life->task->victim & 1));
-    }
-  return 0;
-}
-
-static int steps_until(const struct ranks *self, struct life *life, uint64_t updates)
-{
-  while (life->job.info.updates < updates) RANKS_CHECK(tagged_step(self, life) == 0);
-  return 0;
-}
+/* ---- the move ---- */
 
 static void *killer(void *argument)
 {
@@ -76,159 +53,250 @@ static void *killer(void *argument)
   return NULL;
 }
 
-static int victim_end(const struct ranks *self, struct life *life, tuttiComm_t to)
+static int victim_end(const struct ranks *self, tuttiFusion_t fusion, tuttiComm_t to)
 {
-  struct task *task = life->task;
+  struct task *task = self->argument;
   pthread_t thread;
   RANKS_CHECK(pthread_create(&thread, NULL, killer, &task->us) == 0);
-  if (task->is_left) tuttiFusionDestroy(life->job.fusion);
-  else atomic_store(&task->moved[self->rank], 1 + (int)tuttiFusionMove(&life->job.fusion, to));
+  if (task->is_left) tuttiFusionDestroy(fusion);
+  else atomic_store(&task->moved[self->rank], 1 + (int)tuttiFusionMove(&fusion, to));
   pause();
   return 1;
 }
 
-/* A fusion in which all count ends behind a death. */
-static int failure_await(const struct ranks *self, struct life *life)
+/* All begin the move at the same time, but a victim that leaves. */
+static int move_begin(const struct ranks *self, tuttiComm_t first, tuttiFusion_t *fusion, tuttiComm_t *comm)
 {
-  struct job *job = &life->job;
-  tuttiResult_t result = tuttiSuccess;
-  for (int t = TAGGED - 1; t >= 0 && result == tuttiSuccess; t--) {
-    tag_put(job, t, (int)job->info.updates, (float)(1 << self->rank));
-    result = gradient_push(job->fusion, &job->g, t, NULL);
+  struct task *task = self->argument;
+  int moves = !task->is_left || self->rank != task->victim;
+  RANKS_CHECK(tuttiCommSplit(first, moves ? 0 : TUTTI_SPLIT_NOCOLOR, self->rank, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(meeting_wait(task->meeting));
+  if (self->rank == task->victim) return victim_end(self, *fusion, *comm);
+  tuttiResult_t result = tuttiFusionMove(fusion, *comm);
+  atomic_store(&task->moved[self->rank], 1 + (int)result);
+  RANKS_CHECK(result == tuttiSuccess || (result == tuttiRemoteError && !task->is_left));
+  return 0;
+}
+
+static int has_moved(const struct ranks *self)
+{
+  const struct task *task = self->argument;
+  return atomic_load(&task->moved[self->rank]) == 1 + tuttiSuccess;
+}
+
+/* The move once more, over what is left of the communicator. */
+static tuttiResult_t move_again(const struct ranks *self, tuttiFusion_t *fusion, tuttiComm_t *comm)
+{
+  struct task *task = self->argument;
+  tuttiComm_t left;
+  if (comm_shrink(self, *comm, task->victim, &left) != 0) return tuttiNumResults;
+  tuttiCommAbort(*comm);
+  *comm = left;
+  tuttiResult_t result = tuttiFusionMove(fusion, left);
+  atomic_store(&task->again[self->rank], 1 + (int)result);
+  return result;
+}
+
+/* ---- by steps that are decided ---- */
+
+static int steps_until(const struct ranks *self, struct life *life, uint64_t updates)
+{
+  const struct task *task = self->argument;
+  while (life->job.info.updates < updates) {
+    RANKS_CHECK(life_step(self, life) == 0);
+    for (size_t tag = MOVE; tag < TAGS; tag++)
+      RANKS_CHECK(!((unsigned)weight_of(&life->job, 0, tag) >> task->victim & 1));
   }
-  if (result == tuttiSuccess) result = tuttiFusionWaitAll(job->fusion);
-  RANKS_CHECK(result == tuttiRemoteError);
   return 0;
 }
 
 /* The shares that a dead rank has served are lost where all count. */
-static int moved(const struct ranks *self, struct life *life, uint64_t updates, uint64_t dropped)
+static int life_moved(const struct ranks *self, struct life *life)
 {
+  const struct task *task = self->argument;
   struct job *job = &life->job;
+  uint64_t updates = job->info.updates, dropped = job->info.dropped;
   RANKS_CHECK(tuttiFusionGetInfo(job->fusion, &job->info) == tuttiSuccess);
   RANKS_CHECK(job->info.updates == updates && job->info.dropped == dropped);
-  for (int t = 0; t < TAGGED && wants_all(life->task); t++)
-    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, life->kept[t], tagged[t].count, 1) == tuttiSuccess);
+  return wants_all(task) ? life_give(self, life) : 0;
+}
+
+/* A fusion in which all count ends behind a death. */
+static int life_move(const struct ranks *self, struct life *life, tuttiComm_t *comm)
+{
+  struct task *task = self->argument;
+  if (task->is_left && wants_all(task)) life->job.quorum = RANKS - 1;
+  if (task->is_left) return life_moved(self, life);
+  if (has_moved(self) && !wants_all(task)) return 0;
+  if (has_moved(self)) RANKS_CHECK(life_fails(self, life) == 0);
+  if (wants_all(task)) life->job.quorum = RANKS - 1;
+  tuttiResult_t result = move_again(self, &life->job.fusion, comm);
+  if (result == tuttiSuccess) return life_moved(self, life);
+  RANKS_CHECK(wants_all(task) && result == tuttiInvalidUsage && says("bring fusions that two calls have made"));
   return 0;
 }
 
-/* The move once more, over what is left of the communicator. */
-static int move_again(const struct ranks *self, struct life *life, tuttiComm_t *comm)
+static int life_body(const struct ranks *self, tuttiComm_t first, tuttiComm_t *comm)
 {
-  struct job *job = &life->job;
-  struct task *task = life->task;
-  tuttiComm_t left;
-  int failed[RANKS], n = RANKS;
-  uint64_t updates = job->info.updates, dropped = job->info.dropped;
-  while (tuttiBarrier(*comm, NULL) == tuttiSuccess) continue;
-  RANKS_CHECK(tuttiCommGetFailed(*comm, failed, &n) == tuttiSuccess && n == 1 && failed[0] == task->victim);
-  RANKS_CHECK(tuttiCommShrink(*comm, failed, n, &left, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
-  tuttiCommAbort(*comm);
-  *comm = left;
-  if (wants_all(task)) job->quorum = RANKS - 1;
-  tuttiResult_t result = tuttiFusionMove(&job->fusion, left);
-  atomic_store(&task->again[self->rank], 1 + (int)result);
-  if (result != tuttiSuccess) {
-    RANKS_CHECK(wants_all(task) && result == tuttiInvalidUsage && says("bring fusions that two calls have made"));
-    return 0;
+  struct task *task = self->argument;
+  struct life life = {.job = {.quorum = task->quorum}};
+  RANKS_CHECK(life_make(&life));
+  RANKS_CHECK(job_make(self, &life.job, first) == 0);
+  RANKS_CHECK(steps_until(self, &life, MOVE) == 0);
+  RANKS_CHECK(move_begin(self, first, &life.job.fusion, comm) == 0);
+  RANKS_CHECK(life_move(self, &life, comm) == 0);
+  if (atomic_load(&task->again[self->rank]) <= 1 + tuttiSuccess) {
+    RANKS_CHECK(steps_until(self, &life, END) == 0);
+    RANKS_CHECK(life_tell(self, &life, task->values[self->rank]) == 0);
+    atomic_store(&task->ended[self->rank], 1);
   }
-  return moved(self, life, updates, dropped);
+  RANKS_CHECK(tuttiFusionDestroy(life.job.fusion) == tuttiSuccess || !atomic_load(&task->ended[self->rank]));
+  life_free(&life);
+  return 0;
 }
 
-static int life_end(const struct ranks *self, struct life *life)
+/* ---- by the other rules ---- */
+
+static int counter_body(const struct ranks *self, tuttiComm_t first, tuttiComm_t *comm)
 {
-  struct task *task = life->task;
-  RANKS_CHECK(steps_until(self, life, END) == 0);
-  for (int tag = 0; tag < TAGS; tag++) {
-    task->values[self->rank][tag] = weight_of(&life->job, 0, (size_t)tag);
-    life->counted += (unsigned)task->values[self->rank][tag] >> self->rank & 1;
-  }
-  RANKS_CHECK(life->job.info.dropped == life->steps - life->counted);
+  static struct counter counter;
+  struct counter *c = &counter;
+  struct task *task = self->argument;
+  int steps[COUNTERS] = {0};
+  for (int rank = 0; rank < RANKS; rank++) steps[rank] = rank == task->victim ? -1 : END;
+  *c = (struct counter){.rule = task->rule, .number = self->rank, .began = task->began};
+  RANKS_CHECK(counter_make(self, c, first, 0) == 0);
+  RANKS_CHECK(counter_steps(self, c, task->before) == 0);
+  RANKS_CHECK(move_begin(self, first, &c->fusion, comm) == 0);
+  RANKS_CHECK(has_moved(self) || move_again(self, &c->fusion, comm) == tuttiSuccess);
+  RANKS_CHECK(counter_steps(self, c, END - task->before) == 0);
+  atomic_fetch_add(&task->ready, 1);
+  RANKS_CHECK(meeting_await(&task->ready, RANKS - 1));
+  RANKS_CHECK(counter_end(self, c, steps) == 0);
   atomic_store(&task->ended[self->rank], 1);
+  RANKS_CHECK(tuttiFusionDestroy(c->fusion) == tuttiSuccess);
   return 0;
 }
+
+/* ---- tests ---- */
 
 static int move_body(const struct ranks *self)
 {
-  struct task *task = self->argument;
-  struct life life = {.task = task, .job = {.quorum = task->quorum}};
+  const struct task *task = self->argument;
   tuttiComm_t first, comm;
-  for (int t = 0; t < TAGGED; t++) life.kept[t] = calloc(tagged[t].count + 1, sizeof(float));
   if (self->rank == task->slow) setenv("TUTTI_FAULT", "side=recv,action=delay:3ms", 1);
   RANKS_CHECK(tuttiCommInitRank(&first, RANKS, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK(job_make(self, &life.job, first) == 0);
-  RANKS_CHECK(steps_until(self, &life, MOVE) == 0);
-  int moves = !task->is_left || self->rank != task->victim;
-  RANKS_CHECK(tuttiCommSplit(first, moves ? 0 : TUTTI_SPLIT_NOCOLOR, self->rank, &comm, NULL) == tuttiSuccess);
-  RANKS_CHECK(meeting_wait(task->meeting));
-  if (self->rank == task->victim) return victim_end(self, &life, comm);
-  if (task->is_left && wants_all(task)) life.job.quorum = RANKS - 1;
-  tuttiResult_t result = tuttiFusionMove(&life.job.fusion, comm);
-  atomic_store(&task->moved[self->rank], 1 + (int)result);
-  RANKS_CHECK(result == tuttiSuccess || (result == tuttiRemoteError && !task->is_left));
-  if (task->is_left) RANKS_CHECK(moved(self, &life, life.job.info.updates, life.job.info.dropped) == 0);
-  else if (result == tuttiSuccess && wants_all(task)) RANKS_CHECK(failure_await(self, &life) == 0);
-  if (result != tuttiSuccess || (wants_all(task) && !task->is_left))
-    RANKS_CHECK(move_again(self, &life, &comm) == 0);
-  if (atomic_load(&task->again[self->rank]) <= 1) RANKS_CHECK(life_end(self, &life) == 0);
-  RANKS_CHECK(tuttiFusionDestroy(life.job.fusion) == tuttiSuccess || !atomic_load(&task->ended[self->rank]));
-  gradients_free(&life.job.g);
-  for (int t = 0; t < TAGGED; t++) free(life.kept[t]);
+  if (task->quorum) RANKS_CHECK(life_body(self, first, &comm) == 0);
+  else RANKS_CHECK(counter_body(self, first, &comm) == 0);
   tuttiCommAbort(comm);
   tuttiCommAbort(first);
   return 0;
 }
 
-static void moved_check(const char *transport, int quorum, uint64_t seed, int counts[3])
+/* One verdict: where all ranks count, of the second move alone. */
+static void alike_check(const struct task *task, const char *which, int counts[3])
 {
-  struct task *task = ranks_shared(sizeof *task);
-  uint64_t chance = seed;
-  task->meeting = meeting_make(RANKS);
-  task->quorum = quorum;
-  task->victim = (int)below(&chance, RANKS);
-  task->us = (useconds_t)below(&chance, MOVE_US);
-  task->slow = (int)below(&chance, 2) ? (task->victim + 1 + (int)below(&chance, RANKS - 1)) % RANKS : -1;
-  if (task->slow >= 0) task->us *= 5;
-  task->is_left = below(&chance, 4) == 0;
-  int nbad = run_fusion(transport, RANKS, move_body, task), first = -1, victim = task->victim;
-  if (nbad != 1)
-    fail_msg("%s, quorum %d, seed %llu: %d ranks failed (rank %d died after %d us, slow %d, left %d)", transport,
-             quorum, (unsigned long long)seed, nbad, victim, (int)task->us, task->slow, task->is_left);
-  for (int rank = 0; rank < RANKS; rank++) {
-    if (rank == victim) continue;
-    if (first < 0) first = rank;
+  int first = task->victim == 0;
+  for (int rank = first; rank < RANKS; rank++) {
+    if (rank == task->victim) continue;
     int its = atomic_load(&task->moved[rank]), others = atomic_load(&task->moved[first]);
-    if (quorum < RANKS && its != others)
-      fail_msg("%s, seed %llu: the move returned %d on rank %d, %d on others", transport, (unsigned long long)seed,
-               its - 1, rank, others - 1);
+    if (!wants_all(task) && its != others)
+      fail_msg("%s: the move returned %d on rank %d, %d on others", which, its - 1, rank, others - 1);
     assert_int_equal(atomic_load(&task->again[rank]), atomic_load(&task->again[first]));
+    assert_int_equal(atomic_load(&task->ended[rank]), atomic_load(&task->ended[first]));
     assert_memory_equal(task->values[rank], task->values[first], sizeof task->values[0]);
   }
   counts[!atomic_load(&task->ended[first]) ? 2 : atomic_load(&task->moved[first]) == 1 + tuttiSuccess]++;
 }
 
-static void moved_run(int quorum)
+static void moved_check(const char *transport, int quorum, const struct rule *rule, uint64_t seed, int counts[3])
 {
-  int counts[3] = {0, 0, 0};
+  struct task *task = ranks_shared(sizeof *task);
+  uint64_t chance = seed + (rule ? (uint64_t)(1 + rule - rules) << 32 : 0);
+  char which[160];
+  task->meeting = meeting_make(RANKS);
+  task->quorum = quorum;
+  task->rule = rule;
+  task->victim = (int)below(&chance, RANKS);
+  task->us = (useconds_t)below(&chance, MOVE_US);
+  task->slow = (int)below(&chance, 2) ? (task->victim + 1 + (int)below(&chance, RANKS - 1)) % RANKS : -1;
+  if (task->slow >= 0) task->us *= 5;
+  task->before = MOVE;
+  task->is_left = below(&chance, 4) == 0;
+  int nbad = run_fusion(transport, RANKS, move_body, task);
+  snprintf(which, sizeof which, "%s, %s (quorum %d), seed %llu: rank %d died after %d us, slow %d, left %d", transport,
+           rule ? rule->name : "by steps", quorum, (unsigned long long)seed, task->victim, (int)task->us, task->slow,
+           task->is_left);
+  if (nbad != 1) fail_msg("%s: %d ranks failed", which, nbad);
+  alike_check(task, which, counts);
+}
+
+static void moved_run(int quorum, const struct rule *rule, int n, int counts[3])
+{
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int k = 0; k < 4 * times; k++) {
+  for (int k = 0; k < n; k++) {
     uint64_t seed = first_seed + (uint64_t)k;
-    moved_check(ranks_transport_of(seed), quorum, seed, counts);
+    moved_check(ranks_transport_of(seed), quorum, rule, seed, counts);
   }
   unsetenv("TUTTI_DEBUG");
+}
+
+static void counts_print(const int counts[3])
+{
   print_message("%d moved at once, %d once more, %d on some ranks alone\n", counts[1], counts[0], counts[2]);
 }
 
 static void with_a_quorum_a_death_in_a_move_has_one_verdict(void **state)
 {
+  int counts[3] = {0, 0, 0};
   (void)state;
-  moved_run(2);
+  moved_run(2, NULL, 4 * times, counts);
+  counts_print(counts);
 }
 
 static void where_all_count_a_move_goes_on_or_is_known_to_be_half_made(void **state)
 {
+  int counts[3] = {0, 0, 0};
   (void)state;
-  moved_run(RANKS);
+  moved_run(RANKS, NULL, 4 * times, counts);
+  counts_print(counts);
+}
+
+static void without_a_decision_a_death_in_a_move_has_one_verdict(void **state)
+{
+  int counts[3] = {0, 0, 0};
+  (void)state;
+  for (int rule = 0; rule < RULES; rule++) moved_run(0, &rules[rule], 2 * times, counts);
+  counts_print(counts);
+}
+
+/* Ranks 1 and 3 hear late of each other, so rank 3, which leaves the fusion, still serves when it dies. Rank 0 is to
+ * serve its shares, but knows that all have left, and has ended. Rank 1 does not know that of rank 3, but hears of the
+ * death: it offers what it has of the shares, which is more than a link holds, and nobody takes it. */
+static void a_rank_that_has_ended_holds_up_no_move(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_SHM_SLOTS", "4", 1);
+  setenv("TUTTI_SHM_SLOT_BYTES", "4096", 1);
+  setenv("TUTTI_LANES", "1", 1); /* lane 0 is that of collectives, and 1 that of messages */
+  setenv("TUTTI_FAULT", "rank=1,peer=3,lane=1,side=recv,action=delay:500ms;"
+         "rank=3,peer=1,lane=1,side=recv,action=delay:500ms", 1);
+  for (int k = 0; k < 2 * times; k++) {
+    struct task *task = ranks_shared(sizeof *task);
+    task->meeting = meeting_make(RANKS);
+    task->rule = &rules[k % 2];
+    task->victim = 3;
+    task->slow = -1;
+    task->us = 250000;
+    task->is_left = 1;
+    assert_int_equal(run_fusion("shm", RANKS, move_body, task), 1);
+  }
+  unsetenv("TUTTI_SHM_SLOTS");
+  unsetenv("TUTTI_SHM_SLOT_BYTES");
+  unsetenv("TUTTI_LANES");
+  unsetenv("TUTTI_FAULT");
+  unsetenv("TUTTI_DEBUG");
 }
 
 int main(int argc, char **argv)
@@ -236,10 +304,13 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(with_a_quorum_a_death_in_a_move_has_one_verdict),
       cmocka_unit_test(where_all_count_a_move_goes_on_or_is_known_to_be_half_made),
+      cmocka_unit_test(without_a_decision_a_death_in_a_move_has_one_verdict),
+      cmocka_unit_test(a_rank_that_has_ended_holds_up_no_move),
   };
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--times") == 0) times = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
   }
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

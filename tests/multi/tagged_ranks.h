@@ -109,6 +109,81 @@ static inline float weight_of(const struct job *job, int t, size_t e)
   return value;
 }
 
+/* A rank's steps in several communicators. */
+struct life {
+  struct job job;
+  uint64_t steps;      /* that have ended */
+  float *kept[TAGGED]; /* weights of the last of them */
+};
+
+/* 0: no memory. */
+static inline int life_make(struct life *life)
+{
+  int has_all = 1;
+  for (int t = 0; t < TAGGED; t++) {
+    life->kept[t] = calloc(tagged[t].count + 1, sizeof(float));
+    has_all &= life->kept[t] != NULL;
+  }
+  return has_all;
+}
+
+static inline void life_free(struct life *life)
+{
+  gradients_free(&life->job.g);
+  for (int t = 0; t < TAGGED; t++) free(life->kept[t]);
+}
+
+/* A step in which the rank contributes its bit: two ranks or more are in each step that is over, the same ones in all
+ * elements. */
+static inline int life_step(const struct ranks *self, struct life *life)
+{
+  struct job *job = &life->job;
+  RANKS_CHECK(job_step(self, job, (int)job->info.updates, (float)(1 << self->rank)) == 0);
+  life->steps++;
+  RANKS_CHECK(job->wrong == 0);
+  for (int t = 0; t < TAGGED; t++)
+    for (size_t e = 0; e < tagged[t].count; e++) {
+      float value = life->kept[t][e] = weight_of(job, t, e);
+      RANKS_CHECK(value == weight_of(job, 0, e % TAGS));
+      RANKS_CHECK(e % TAGS < job->info.updates ? bits_of(value) >= 2 : value == 0);
+    }
+  return 0;
+}
+
+/* The fusion ends in a step, as a rank has died. */
+static inline int life_fails(const struct ranks *self, struct life *life)
+{
+  struct job *job = &life->job;
+  tuttiResult_t result = tuttiSuccess;
+  for (int t = TAGGED - 1; t >= 0 && result == tuttiSuccess; t--) {
+    tag_put(job, t, (int)job->info.updates, (float)(1 << self->rank));
+    result = gradient_push(job->fusion, &job->g, t, NULL);
+  }
+  if (result == tuttiSuccess) result = tuttiFusionWaitAll(job->fusion);
+  RANKS_CHECK(result == tuttiRemoteError);
+  return 0;
+}
+
+/* Gives the weights of the last step that has ended. */
+static inline int life_give(const struct ranks *self, const struct life *life)
+{
+  for (int t = 0; t < TAGGED; t++)
+    RANKS_CHECK(tuttiFusionState(life->job.fusion, t, 0, life->kept[t], tagged[t].count, 1) == tuttiSuccess);
+  return 0;
+}
+
+/* Tells the weights that all ranks have at the end; `dropped` are the steps that are not in them. */
+static inline int life_tell(const struct ranks *self, const struct life *life, float values[TAGS])
+{
+  uint64_t ncounted = 0;
+  for (int tag = 0; tag < TAGS; tag++) {
+    values[tag] = weight_of(&life->job, 0, (size_t)tag);
+    ncounted += (unsigned)values[tag] >> self->rank & 1;
+  }
+  RANKS_CHECK(life->job.info.dropped == life->steps - ncounted);
+  return 0;
+}
+
 /* All elements with a tag have the same contributors: of a step that is over the quorum, else nobody. */
 static inline int sets_check(const struct ranks *self, const struct job *job)
 {
