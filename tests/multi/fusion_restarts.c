@@ -28,7 +28,7 @@ static char self_path[4096];
 struct task {
   int quorum; /* RANKS: all; 0: by a rule without a decision */
   int rule;
-  _Atomic int ready, ended[LIVES], began[COUNTERS];
+  _Atomic int met[2], ready, ended[LIVES], began[COUNTERS];
   float values[LIVES][TAGS];
 };
 
@@ -62,6 +62,8 @@ static int death(const struct ranks *self, struct process *process, int number, 
   RANKS_CHECK(tuttiCommUserRank(old, &rank) == tuttiSuccess);
   dead = process->proc == victims[number] ? rank : 0;
   RANKS_CHECK(tuttiAllReduce(&dead, &dead, 1, tuttiInt, tuttiMax, old, NULL) == tuttiSuccess);
+  atomic_fetch_add(&process->task->met[number], 1); /* the end of the sum is known to all before somebody dies */
+  RANKS_CHECK(meeting_await(&process->task->met[number], RANKS));
   if (process->proc == victims[number]) raise(SIGKILL);
   RANKS_CHECK(comm_shrink(self, old, dead, &process->comm) == 0);
   RANKS_CHECK(grow(self, &process->comm) == 0);
