@@ -42,7 +42,7 @@ static const char *const help =
     "                    other slices are; with --ranks each rank is a server, with --cost others are\n\n";
 static const char *const options_help =
     "      --policy POLICY   one of these (default: all); BYTES, FIRST, PARAMETERS and CREDIT may be 50000, 64K,\n"
-    "                        1.5M or 1e6; K, M and G are powers of 1,024\n"
+    "                        1.5M or 2GiB; K, M and G are powers of 1,024\n"
     "      --cost A,B[,U]    a message of m bytes takes A + B m us; --ranks does not count then. A server's\n"
     "                        update of m bytes takes U m us (default: 0)\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"

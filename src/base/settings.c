@@ -183,7 +183,7 @@ static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t 
   if (!end || *end || value < row->low || value > row->high)
     return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a whole number of %s from %lld to %lld%s",
                    row->name, text, row->text, (long long)row->low, (long long)row->high,
-                   is_bytes ? ", as 4096, 64K, 1.5M or 2GiB" : "");
+                   !is_bytes ? "" : row->high >> 31 ? ", as 4096, 64K, 1.5M or 2GiB" : ", as 4096, 64K or 128KiB");
   *out = value;
   return tuttiSuccess;
 }
@@ -216,6 +216,9 @@ tuttiResult_t tt_settings_load(struct tt_settings *settings)
     tuttiResult_t result = row_load(&rows[i], (char *)&loaded + rows[i].offset);
     if (result != tuttiSuccess) return result;
   }
+  if (loaded.radix == 1)
+    return tt_fail(tuttiInvalidArgument,
+                   "TUTTI_RADIX is \"1\": set it to 0, or to a whole number of ranks from 2 to 65535");
   *settings = loaded;
   tt_settings_warn_unknown();
   return tuttiSuccess;

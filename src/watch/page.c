@@ -65,7 +65,8 @@ int tt_page_read(struct tt_page *page, void *memory, size_t len)
 int tt_page_is_other(const void *memory, size_t len)
 {
   const uint64_t magic = PAGE_MAGIC;
-  return len >= sizeof magic && memcmp(memory, &magic, PAGE_NAME_BYTES) == 0;
+  return len >= sizeof magic && memcmp(memory, &magic, PAGE_NAME_BYTES) == 0 &&
+         memcmp(memory, &magic, sizeof magic) != 0;
 }
 
 void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label,

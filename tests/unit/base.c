@@ -95,6 +95,8 @@ static void a_wrong_setting_is_named_with_value_and_range(void **state)
       {"TUTTI_TIMEOUT_MS", "-1", "from 0 to"},
       {"TUTTI_TIMEOUT_MS", "10s", "number of ms"},
       {"TUTTI_TIMEOUT_MS", "10K", "number of ms"},
+      {"TUTTI_RADIX", "1", "set it to 0, or to a whole number of ranks from 2 to 65535"},
+      {"TUTTI_SHM_SLOT_BYTES", "1M", "to 131072, as 4096, 64K or 128KiB"},
       {"TUTTI_FUSION_BYTES", "2T", "whole number of bytes from 0 to 1099511627776, as 4096, 64K, 1.5M or 2GiB"},
       {"TUTTI_FUSION_BYTES", "0.1K", "whole number of bytes from 0 to"},
       {"TUTTI_FUSION_BYTES", "M", "from 0 to"},
