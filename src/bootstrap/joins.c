@@ -31,7 +31,7 @@ struct joins {
   struct join joins[];
 };
 
-/* They as they were when they were mapped: the memory is writable for all processes of the job. */
+/* The mapped memory, and how many it had then: all processes of the job may write there. */
 struct mapping {
   struct joins *joins;
   int n;

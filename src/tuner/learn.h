@@ -57,8 +57,8 @@
  *
  * Not noticed: an arm that becomes quicker while the settled one stays as it is. If the calls of an arm change after
  * 20 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. This happens
- * where ranks share cores. Visits that are long enough are not held: one was measured to cost 20 calls, and any 1,000
- * may pay 10 (docs/results/2026-11-24-cost-of-learning.md). */
+ * where ranks share cores (docs/results/2026-11-24-cost-of-learning.md). Visits that are long enough are not held: they
+ * are slow at first, and any 1,000 calls may pay no more than 10. */
 #ifndef TT_LEARN_H
 #define TT_LEARN_H
 

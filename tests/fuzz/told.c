@@ -49,7 +49,7 @@ static void joins_run(const uint8_t *bytes, size_t len)
   close(fd);
 }
 
-/* Of three restarts the first `number` were taken. */
+/* Three restarts, of which the first `number` were taken. */
 static size_t joins_make(int number, uint8_t bytes[FUZZ_BYTES])
 {
   static const tuttiUniqueId ids[3] = {{{1}}, {{2}}, {{3}}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the peer of a verbs link writes: the record about its queue pair, fragments into this side's ring, and immediate
- * data with each completion. The device itself does what verbs say: it completes what was posted, and writes nowhere
+/* The peer of a verbs link writes the record about its queue pair, fragments into this side's ring, and immediate data
+ * with each completion. The device itself does what verbs say: it completes what was posted, and writes nowhere
  * else. */
 #include "fuzz.h"
 

@@ -177,7 +177,7 @@ static int single_steps(const struct ranks *self, struct job *job, int step)
   return 0;
 }
 
-/* What is kept beside the weights has one server for each element. */
+/* The planes beside the weights have one server for each element. */
 static int kept_check(const struct ranks *self, struct job *job)
 {
   struct task *task = self->argument;
