@@ -26,36 +26,35 @@ class Page(unittest.TestCase):
         dist.destroy_process_group()
         """
 
-    def test_programs_run_as_they_stand(self):
-        def said(programs, *options, status=0):
-            """Of programs that end their groups, one after the other in the same ranks: torch takes long to load."""
-            joined = "\n".join(f"exec(compile({text!r}, 'page', 'exec'), {{'__name__': '__main__'}})"
-                               for text in programs)
-            return ranks.said_by(self, joined, *options, status=status, OMP_NUM_THREADS="1")
+    def said(self, programs, *options, status=0, **variables):
+        """Of programs that end their groups, one after the other in the same ranks: torch takes long to load."""
+        joined = "\n".join(f"exec(compile({text!r}, 'page', 'exec'), {{'__name__': '__main__'}})" for text in programs)
+        return ranks.said_by(self, joined, *options, status=status, OMP_NUM_THREADS="1", **variables)
+
+    def test_programs_run_as_they_stand_and_meet_by_the_variables_of_torchrun_too(self):
         first, training, quorum, buckets, shrink = ranks.page_programs("docs", "pytorch.md")
-        text = said([first, training, quorum.replace(", quorum=max(1, size - 1)", ""), buckets], "-n", "2")
+        change, = ranks.page_programs("docs", "from-gloo.md")
+        for program in first, training, quorum, buckets, shrink, change:
+            self.assertIn("import tutti.torch\n", program)  # an earlier one's would do
+        change += "dist.barrier()\ndist.destroy_process_group()\n"
+        every = quorum.replace(", quorum=max(1, size - 1)", "")
+        text = self.said([change, first, training, every, buckets, self.OWN_WAY], "-n", "2", USE_LIBUV="0")
         for rank in range(2):
             self.assertIn(f"[{rank}] rank {rank} of 2: [1.0, 2.0]\n", text)
             self.assertIn(f"[{rank}] rank {rank}: equal weights: True\n", text)
             self.assertRegex(text, rf"\[{rank}\] rank {rank}: 200 updates, error 0\.0000\d\d\n")
             self.assertIn(f"[{rank}] rank {rank}: buckets for 0.920 MiB\n", text)
-        for size, programs in (1, [first, quorum]), (3, [quorum]):
-            text = said(programs, "-n", str(size))
-            self.assertEqual(len(set(re.findall(r"rank \d: (200 updates, error 0\.0000\d\d)\n", text))), 1, text)
-            self.assertEqual(len(re.findall(r"rank \d: ", text)), size, text)
-            self.assertEqual("rank 0 of 1: [0.0, 1.0]\n" in text, first in programs, text)
-        text = said([shrink], "-n", "3", "--keep-going", status=1)
+            self.assertIn(f"[{rank}] rank {rank} of 2, {rank} here: gloo 2, tutti 2\n", text)
+        self.quorum_is_reached(self.said([first, quorum], "-n", "1"), 1)
+        text = self.said([quorum, shrink], "-n", "3", "--keep-going", status=1)
+        self.quorum_is_reached(text, 3)
         self.assertEqual(text.count("2 ranks go on\n"), 2, text)
         self.assertRegex(text, "rank 1 .*")
 
-    def test_the_change_from_gloo(self):
-        change, = ranks.page_programs("docs", "from-gloo.md")
-        ranks.said_by(self, change + "dist.barrier()\ndist.destroy_process_group()\n", "-n", "2")
-
-    def test_under_tutti_run_ranks_also_meet_by_the_variables_of_torchrun(self):
-        text = ranks.said_by(self, self.OWN_WAY, "-n", "2", OMP_NUM_THREADS="1", USE_LIBUV="0")
-        for rank in range(2):
-            self.assertIn(f"[{rank}] rank {rank} of 2, {rank} here: gloo 2, tutti 2\n", text)
+    def quorum_is_reached(self, text, size):
+        self.assertEqual(len(set(re.findall(r"rank \d: (200 updates, error 0\.0000\d\d)\n", text))), 1, text)
+        self.assertEqual(len(re.findall(r"rank \d: 200 updates, ", text)), size, text)
+        self.assertEqual("rank 0 of 1: [0.0, 1.0]\n" in text, size == 1, text)
 
     def test_the_manual_tells_everything_that_is_public(self):
         manual = pydoc.plain(pydoc.render_doc(tutti.torch))
