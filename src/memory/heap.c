@@ -135,7 +135,8 @@ static struct tt_heap_block **gap_find(struct tt_heap *heap, size_t len, uint8_t
 
 static int pages_make(const struct tt_heap *heap, uint8_t *at, size_t len)
 {
-  int error = len > tt_memory_available() ? ENOMEM : tt_memory_allocate(heap->fd, (size_t)(at - heap->base), len);
+  uint64_t available;
+  int error = tt_memory_fits(len, &available) ? tt_memory_allocate(heap->fd, (size_t)(at - heap->base), len) : ENOMEM;
   if (error) return error;
   if (mprotect(at, len, PROT_READ | PROT_WRITE) != 0) return errno;
   madvise(at, len, MADV_DODUMP);

@@ -2,6 +2,7 @@
 /* Shared memory that travels as a descriptor. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "memory/private.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -30,6 +32,8 @@ static tuttiResult_t memory_fail(const char *what, size_t len)
                  remedy_of(error));
 }
 
+#define LOOK_BYTES (1u << 20) /* so many are allocated between two looks at what is available */
+
 /* The number after `key` in a file of lines, or the first number if key is ""; UINT64_MAX if there is no such file or
  * number (a control group says "max"). */
 static uint64_t number_in(const char *path, const char *key)
@@ -46,20 +50,28 @@ static uint64_t number_in(const char *path, const char *key)
   return found;
 }
 
-uint64_t tt_memory_available(void)
+static uint64_t memory_available(void)
 {
   uint64_t machine = number_in("/proc/meminfo", "MemAvailable:");
   uint64_t limit = number_in("/sys/fs/cgroup/memory.max", "");
+  if (machine != UINT64_MAX) machine *= 1024;
+  if (limit == UINT64_MAX) return machine;
   uint64_t used = number_in("/sys/fs/cgroup/memory.current", "");
   uint64_t cold = number_in("/sys/fs/cgroup/memory.stat", "inactive_file ");
   uint64_t warm = number_in("/sys/fs/cgroup/memory.stat", "active_file ");
-  if (machine != UINT64_MAX) machine *= 1024;
-  if (limit == UINT64_MAX || used == UINT64_MAX || cold == UINT64_MAX || warm == UINT64_MAX)
-    return machine;
+  if (used == UINT64_MAX || cold == UINT64_MAX || warm == UINT64_MAX) return machine;
   /* The container's page cache counts as used, but is dropped when memory is needed. */
   used = used > cold + warm ? used - cold - warm : 0;
   uint64_t container = used < limit ? limit - used : 0;
   return container < machine ? container : machine;
+}
+
+int tt_memory_fits(size_t len, uint64_t *available)
+{
+  uint64_t before = atomic_fetch_add_explicit(&tt_process.memory_asked, len, memory_order_relaxed);
+  if (before && len < LOOK_BYTES && before / LOOK_BYTES == (before + len) / LOOK_BYTES) return 1;
+  *available = memory_available();
+  return len <= *available;
 }
 
 /* Pages are mapped when they are touched. Mapping all of them here would hold the lock of the process's address space,
@@ -103,8 +115,8 @@ int tt_memory_allocate(int fd, size_t at, size_t len)
 tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map)
 {
   if (len == 0) return tt_fail(tuttiInternalError, "shared memory \"%s\" of 0 bytes", name);
-  uint64_t available = tt_memory_available();
-  if (len > available)
+  uint64_t available;
+  if (!tt_memory_fits(len, &available))
     return tt_fail(tuttiSystemError,
                    "%zu bytes of shared memory do not fit into the %llu available: "
                    "TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller",
