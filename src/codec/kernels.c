@@ -4,7 +4,8 @@
 #include "reduce/reduce.h"
 
 static const struct tt_codec_kernels *const tables[] = {
-#if defined(__x86_64__)
+#if defined(TT_PLAIN_KERNELS) /* a build without the others */
+#elif defined(__x86_64__)
     &tt_codec_avx512, &tt_codec_avx2, &tt_codec_sse2,
 #elif defined(__aarch64__)
     &tt_codec_neon,

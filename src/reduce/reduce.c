@@ -9,7 +9,8 @@
 #include <string.h>
 
 const struct tt_reduce_table *const tt_reduce_tables[] = {
-#if defined(__x86_64__)
+#if defined(TT_PLAIN_KERNELS) /* a build without the others */
+#elif defined(__x86_64__)
     &tt_reduce_avx512, &tt_reduce_avx2, &tt_reduce_sse2,
 #elif defined(__aarch64__)
     &tt_reduce_neon,
