@@ -15,7 +15,7 @@ optional_packages=(
 # For the tests of tutti.torch: 140 MB, so it is a group of its own, and without it the rest goes on.
 torch_packages=(python3-torch)
 docs_packages=(mkdocs mandoc)
-clang_packages=(clang)
+clang_packages=(clang lld)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 aarch64_libraries=(libsodium-dev libcmocka-dev libcmocka0 libpmix-dev libhwloc-dev)
@@ -174,11 +174,12 @@ build_targets() { # PRESET [TARGET...]
 }
 
 # test_targets PRESET CTEST OPTION...: what the tests need that ctest takes with these options: all that is built without
-# tests, and their programs. The preset is configured.
+# tests, and their programs. The preset is configured. With a sanitizer nothing is installed: no manual is made.
 test_targets() {
   local folder=build/$1
   shift
-  printf '%s\n' tutti {src/nccl,tools,perf,examples,cmake}/all
+  printf '%s\n' tutti {src/nccl,tools,perf,examples}/all
+  grep -q '^TUTTI_SANITIZE:STRING=.' "$folder/CMakeCache.txt" || echo cmake/all
   ctest --test-dir "$folder" -N "$@" | awk '
     FILENAME == "-" { if (/^ *Test +#/) is_asked[$NF] = 1; next }
     $1 in is_asked { print $2 }' - "$folder/tests/needs" | sort -u
