@@ -4,7 +4,7 @@
 #   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -v arguments=FILE -v examples=DIR \
 #     -f troff.awk -f header_to_man.awk HEADER
 #
-# `arguments` tells what arguments are, whatever the function; `examples` has programs in C, from which pages show calls.
+# `arguments` tells what arguments are; `examples` has programs in C, from which pages show calls.
 # No line that is shown as it stands is longer than a terminal.
 #
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
@@ -110,17 +110,22 @@ function print_errors(file, text,   item)
   }
 }
 
-# The arguments of all functions of the page of which it is known what they are.
-function print_arguments(file,   i, k, n, part, word, seen, shown)
+# The arguments of all functions of the page.
+function print_arguments(file,   i, k, n, part, word, key, seen, shown)
 {
   for (i = 1; i <= functions; i++) {
     n = split(joined(declaration[i]), part, /, |[()]/)
     for (k = 2; k <= n; k++) {
       if (!match(part[k], /[A-Za-z_]+$/)) continue
       word = substr(part[k], RSTART)
-      if (!(word in argument) || seen[word]++) continue
+      if (word == "void" || seen[word]++) continue
+      key = ((name[1] " " word) in argument) ? name[1] " " word : (name[i] " " word) in argument ? name[i] " " word : word
+      if (!(key in argument)) {
+        print header ": " name[i] ": " arguments " does not say what " word " is" > "/dev/stderr"
+        failed = 1
+      }
       if (!shown++) print ".SH ARGUMENTS" > file
-      print ".TP\n.BI \"" substr(part[k], 1, RSTART - 1) "\" " word "\n" quote(argument[word]) > file
+      print ".TP\n.BI \"" substr(part[k], 1, RSTART - 1) "\" " word "\n" quote(argument[key]) > file
     }
   }
 }
