@@ -4,7 +4,6 @@
 /* A claim has, from the highest bit down: 1: a server's; 1 + the version; 1 + the rank. */
 #define SERVER ((uint64_t)1 << 63)
 #define RANK_BITS 20
-#define RANK_MASK (((uint64_t)1 << RANK_BITS) - 1)
 
 uint64_t tt_move_version(enum tt_move_rule rule, const struct tt_move_rank *ranks, int n)
 {
@@ -27,11 +26,6 @@ uint64_t tt_move_claim(enum tt_move_rule rule, uint64_t version, int rank, const
   int serves = shard->serves && (shard->version == its || (shard->goes_back && shard->version == its + 1));
   if (!serves && !(shard->has_copy && shard->copied == copied)) return 0;
   return (serves ? SERVER : 0) | ((serves ? its : copied) + 1) << RANK_BITS | ((uint64_t)rank + 1);
-}
-
-int tt_move_giver(uint64_t claim)
-{
-  return (int)(claim & RANK_MASK) - 1;
 }
 
 int tt_move_is_served(uint64_t claim)

@@ -44,9 +44,7 @@ struct tt_move_shard {
 /* The claim of a rank (of the new set, below 2^20) to give it: 0: it has none. */
 uint64_t tt_move_claim(enum tt_move_rule rule, uint64_t version, int rank, const struct tt_move_shard *shard);
 
-/* Facts of the largest claim: the rank that gives the shard, -1: nobody does; 1: as its server, 0: from a copy; the
- * version that goes on. */
-int tt_move_giver(uint64_t claim);
+/* Facts of the largest claim, whose rank gives the shard: 1: as its server, 0: from a copy; its version. */
 int tt_move_is_served(uint64_t claim);
 uint64_t tt_move_claimed(uint64_t claim);
 

@@ -376,14 +376,17 @@ static void end_check(void)
 static void shard_move_check(uint64_t here, int s, int k)
 {
   uint64_t largest = 0;
+  const struct rank *giver = NULL;
   for (int r = 0; r < w.nranks; r++) {
     const struct rank *rank = &w.ranks[r];
     const struct tt_move_shard shard = {rank->shares[s].server != NULL, 0, 1, rank->shares[s].now[k].version,
                                         rank->copies[s][k].version};
     uint64_t claim = has(here, r) ? tt_move_claim(TT_MOVE_OTHERS, 0, r, &shard) : 0;
-    if (claim > largest) largest = claim;
+    if (claim <= largest) continue;
+    largest = claim;
+    giver = rank;
   }
-  const struct rank *giver = &w.ranks[tt_move_giver(largest)];
+  CHECK(giver != NULL, "share %d has no giver", s);
   const struct weights *now = tt_move_is_served(largest) ? &giver->shares[s].now[k] : &giver->copies[s][k];
   CHECK(tt_move_claimed(largest) == now->version, "share %d moves with another version", s);
   for (int r = 0; r < w.nranks; r++) {

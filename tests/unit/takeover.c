@@ -476,14 +476,14 @@ static const struct weights *weights_moved(enum tt_move_rule rule, const struct 
                                            uint64_t version, int s, int k)
 {
   uint64_t largest = 0;
+  int giver = -1;
   for (int r = 0; r < w.nranks; r++) {
     const struct share *share = &w.ranks[r].shares[s];
     struct tt_move_shard shard = {share->server != NULL, share->before[k].version != UINT64_MAX,
                                   rule == TT_MOVE_BY_DECISION, share->now[k].version, w.ranks[r].cut.version};
     uint64_t claim = ranks[r].has_come ? tt_move_claim(rule, version, r, &shard) : 0;
-    if (claim > largest) largest = claim;
+    if (claim > largest) largest = claim, giver = r;
   }
-  int giver = tt_move_giver(largest);
   if (giver < 0) return NULL;
   const struct share *share = &w.ranks[giver].shares[s];
   CHECK(tt_move_claimed(largest) == version, "share %d moves with another version", s);

@@ -39,6 +39,35 @@ static struct tt_failure failure_of(int detector)
   return failure;
 }
 
+/* ---- the head ---- */
+
+/* A reader of another process believes neither the numbers in the head nor the length of the file. */
+static void a_damaged_page_is_none_and_one_of_another_version_is_told(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  struct tt_page page;
+  size_t len = tt_page_len(NRANKS, NSEATS);
+  fixture_make(&fixture);
+  uint8_t *head = (uint8_t *)fixture.memory;
+  assert_true(tt_page_read(&page, head, len) && page.nranks == NRANKS && page.nslots == NSEATS);
+  assert_false(tt_page_is_other(head, len));
+  for (size_t less = 0; less < len; less += less < 256 ? 1 : 4093) {
+    assert_false(tt_page_read(&page, head, less));
+    assert_false(tt_page_is_other(head, less));
+  }
+  assert_false(tt_page_read(&page, head, len + 1));
+  for (size_t bit = 0; bit < 8 * offsetof(struct tt_page_head, host); bit++) {
+    head[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    assert_false(tt_page_read(&page, head, len));
+    assert_int_equal(tt_page_is_other(head, len), bit / 8 == 7); /* the digit of the version */
+    assert_int_equal(tt_page_is_other(head, 8), bit / 8 == 7);
+    assert_false(tt_page_is_other(head, 7));
+    head[bit / 8] ^= (uint8_t)(1u << bit % 8);
+  }
+  assert_true(tt_page_read(&page, head, len));
+}
+
 /* ---- the record ---- */
 
 static void the_first_failure_wins(void **state)
@@ -347,6 +376,7 @@ int main(void)
 {
   alarm(50);
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_damaged_page_is_none_and_one_of_another_version_is_told),
       cmocka_unit_test(the_first_failure_wins),
       cmocka_unit_test(the_first_word_about_a_lost_rank_counts),
       cmocka_unit_test(the_last_notices_are_found_by_their_keys),
