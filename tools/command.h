@@ -41,6 +41,12 @@ int request_option(struct tt_schedule_request *request, const char *command, int
 /* Behind getopt's sentence: where the options are told. 2, the exit status. */
 int usage_point(const char *command);
 
+/* The exit status of a command that the library has refused: 2 if arguments, settings or files are wrong, else 1. */
+int refusal_status(tuttiResult_t result);
+
+/* Says the sentence of this thread's last error, and returns that status. */
+int refusal_say(const char *command, tuttiResult_t result);
+
 /* Takes the only argument, the collective; "": there is none, which tt_schedules_print tells. 2 with a message: there
  * are more. */
 int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv);

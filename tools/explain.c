@@ -145,9 +145,8 @@ static int count_option(struct asked *asked, int option)
 static int ask(const struct asked *asked, const char *missing)
 {
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  if (tt_explain_check(&asked->request) == tuttiSuccess) return refuse(missing, NULL);
-  fprintf(stderr, "tutti explain: %s\n", tuttiGetLastError(NULL));
-  return 1;
+  tuttiResult_t result = tt_explain_check(&asked->request);
+  return result == tuttiSuccess ? refuse(missing, NULL) : refusal_say("explain", result);
 }
 
 /* -1: go on; else the exit status. */
@@ -213,7 +212,5 @@ int command_explain(int argc, char **argv)
   tuttiResult_t result = tt_explain(&asked.request, held);
   progress_end();
   int broken = held_print(held);
-  if (result == tuttiSuccess) return broken;
-  fprintf(stderr, "tutti explain: %s\n", tuttiGetLastError(NULL));
-  return 1;
+  return result == tuttiSuccess ? broken : refusal_say("explain", result);
 }

@@ -152,10 +152,9 @@ static int refuse(const char *what)
 static int cost_ask(const struct tt_plan_request *request)
 {
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  if (tt_plan_check(request) == tuttiSuccess)
-    return refuse("nothing says what a message costs: give --cost or --ranks");
-  fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
-  return 1;
+  tuttiResult_t result = tt_plan_check(request);
+  if (result == tuttiSuccess) return refuse("nothing says what a message costs: give --cost or --ranks");
+  return refusal_say("plan", result);
 }
 
 /* --cost has said all: what else would say it does not count. */
@@ -209,14 +208,13 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   return -1;
 }
 
-/* Prints to `out` unless only data is asked for, and data to `data` where somebody wants it. */
-static tuttiResult_t plan_make(const struct asked *asked, FILE *out, FILE *data)
+/* Prints to `out` unless only data is asked for, and data to `data` where somebody wants it. The exit status. */
+static int plan_make(const struct asked *asked, FILE *out, FILE *data)
 {
   progress_begin("plan", "pricing messages and planning them");
   tuttiResult_t result = tt_plan_print(&asked->request, asked->data ? NULL : out, asked->data ? out : data);
   progress_end();
-  if (result != tuttiSuccess) fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
-  return result;
+  return result == tuttiSuccess ? 0 : refusal_say("plan", result);
 }
 
 int command_plan(int argc, char **argv)
@@ -229,11 +227,11 @@ int command_plan(int argc, char **argv)
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
   FILE *held = held_open(), *memory = asked.svg ? open_memstream(&data, &len) : NULL;
   if (!held || (asked.svg && !memory)) return 1;
-  int is_fine = plan_make(&asked, held, memory) == tuttiSuccess;
+  int refused = plan_make(&asked, held, memory), is_fine = !refused;
   if (memory) is_fine &= fclose(memory) == 0;
   if (is_fine && asked.svg) is_fine = svg_draw("plan", asked.svg, data, len);
   free(data);
   if (is_fine) return held_print(held);
   fclose(held);
-  return 1;
+  return refused ? refused : 1;
 }

@@ -70,6 +70,18 @@ int usage_point(const char *command)
   return 2;
 }
 
+int refusal_status(tuttiResult_t result)
+{
+  return result == tuttiInvalidArgument || result == tuttiInvalidUsage ? 2 : 1;
+}
+
+int refusal_say(const char *command, tuttiResult_t result)
+{
+  fflush(stdout);
+  fprintf(stderr, "tutti %s: %s\n", command, tuttiGetLastError(NULL));
+  return refusal_status(result);
+}
+
 int request_option(struct tt_schedule_request *request, const char *command, int option)
 {
   switch (option) {

@@ -78,13 +78,13 @@ static int draw(const struct asked *asked)
   progress_begin("schedule", "playing all ranks");
   tuttiResult_t result = tt_schedules_data(&asked->request, memory);
   progress_end();
-  int broken = fclose(memory), drawn = 0;
-  if (result != tuttiSuccess) complain(tuttiGetLastError(NULL));
+  int broken = fclose(memory), drawn = 0, refused = 0;
+  if (result != tuttiSuccess) refused = refusal_say("schedule", result);
   else if (broken) complain("no memory for a picture");
   else if (asked->svg) drawn = svg_draw("schedule", asked->svg, data, len);
   else drawn = fwrite(data, 1, len, stdout) == len;
   free(data);
-  return !drawn || fflush(stdout);
+  return refused ? refused : !drawn || fflush(stdout);
 }
 
 int command_schedule(int argc, char **argv)
@@ -95,6 +95,6 @@ int command_schedule(int argc, char **argv)
   if (!asked.request.algorithm) asked.request.algorithm = "";
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
   if (asked.svg || asked.data) return draw(&asked);
-  if (tt_schedules_print(&asked.request, asked.rank, stdout) != tuttiSuccess) return complain(tuttiGetLastError(NULL));
-  return 0;
+  tuttiResult_t result = tt_schedules_print(&asked.request, asked.rank, stdout);
+  return result == tuttiSuccess ? 0 : refusal_say("schedule", result);
 }

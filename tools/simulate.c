@@ -298,7 +298,8 @@ int command_simulate(int argc, char **argv)
   int n = rows_make(&asked, rows), is_all = asked.request.algorithm && strcmp(asked.request.algorithm, "all") == 0;
   for (int r = 0; r < n && !failed; r++) {
     row_run(&asked, &rows[r]);
-    failed = rows[r].result != tuttiSuccess && !(is_all && is_the_rows_own(rows[r].result));
+    int is_refused = rows[r].result != tuttiSuccess && !(is_all && is_the_rows_own(rows[r].result));
+    failed = is_refused ? refusal_status(rows[r].result) : 0;
     if (failed) fprintf(stderr, "tutti simulate: %s\n", rows[r].why);
   }
   qsort(rows, (size_t)n, sizeof rows[0], is_slower);

@@ -11,6 +11,10 @@ WHOLE = SLATE  # a message of all blocks
 MOST = 1 << 20  # ranks, and rounds: schedules have fewer
 
 
+def elements_text(number):
+    return f"{number} element{'' if number == '1' else 's'}"
+
+
 class Arrows:
     left, right = 84, 40
 
@@ -79,7 +83,7 @@ class Arrows:
         blocks, elements = sum(message[1] for message in messages), sum(message[2] for message in messages)
         colour = self.colour(messages[0][0], min(blocks, self.data["blocks"]))
         width = stroke_most * (0.4 + 0.6 * math.sqrt(min(elements / max(self.data["most"], 1), 1)))
-        tip = "; ".join(f"blocks [{first},{first + n}), {of} elements" for first, n, of in messages)
+        tip = "; ".join(f"blocks [{first},{first + n}), {elements_text(str(of))}" for first, n, of in messages)
         self.svg.add(
             f'<g stroke="{colour}" fill="{colour}"><title>round {round_ + 1}: rank {rank} to rank {to}, '
             f'{f"{len(messages)} messages: " if len(messages) > 1 else ""}{tip}</title><path '
@@ -198,10 +202,11 @@ class Cells:
                     continue
                 if row[begin]:
                     shade = math.ceil(self.shades * math.sqrt(row[begin] / most)) / self.shades
+                    each = elements_text(f"{row[begin] / self.each:g}")
                     rank, round_ = r * self.data["row_ranks"], begin * self.data["column_rounds"]
                     self.svg.box(self.left + begin * self.column, self.top + r * self.row, (c - begin) * self.column,
                                  self.row, BLUE, f' fill-opacity="{shade:.2f}"',
-                                 f"from rank {rank}, round {round_ + 1}: {row[begin] / self.each:g} elements")
+                                 f"from rank {rank}, round {round_ + 1}: {each}")
                 begin = c
         self.svg.add("</g>")
         return most / self.each

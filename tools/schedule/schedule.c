@@ -40,9 +40,9 @@ static void claims_print(const struct tt_request *request, const struct tt_sched
     combined += elements * (step->nsrc - 1);
   }
   int64_t slot = (int64_t)((request->count + (size_t)nblocks - 1) / (size_t)nblocks);
-  fprintf(out, "# rank %d sends %lld %s, %lld elements; combines %lld; scratch for %lld\n", (int)schedule->shape.rank,
-          (long long)messages, messages == 1 ? "message" : "messages", (long long)sent, (long long)combined,
-          (long long)(schedule->nslots * slot));
+  fprintf(out, "# rank %d sends %lld %s, %lld %s; combines %lld; scratch for %lld\n", (int)schedule->shape.rank,
+          (long long)messages, messages == 1 ? "message" : "messages", (long long)sent,
+          sent == 1 ? "element" : "elements", (long long)combined, (long long)(schedule->nslots * slot));
 }
 
 static tuttiResult_t rank_print(struct tt_request *request, int32_t rank, FILE *out)
