@@ -4,7 +4,7 @@
  *
  *   S -> C   32 B  magic 8 | nonce Ns 24
  *   C -> S  144 B  magic 8 | version 4 | kind 2 | lane 2 | src 4 | dst 4 | epoch 8 |
- *                  nonce Nc 24 | job 16 | zero 8 | Xc 32 | MACc 32
+ *                  nonce Nc 24 | job 16 | library 4 | zero 4 | Xc 32 | MACc 32
  *   S -> C   72 B  status 8 | Xs 32 | MACs 32
  *   MACc = BLAKE2b-256(K, "C" | Ns | the client's message before MACc)
  *   MACs = BLAKE2b-256(K, "S" | Ns | the client's message | the verdict before MACs)
@@ -15,7 +15,11 @@
  * Xc and Xs are X25519 keys made for this connection if its kind has keys (tt_hello_has_keys), else zero. Both ends
  * then have a key for each direction:
  *   BLAKE2b-256(K, "to server" or "to client" | Ns | the client's message | the verdict | X25519(Xc, Xs))
- * Neither is known to one who relays the handshake, or who learns K later. */
+ * Neither is known to one who relays the handshake, or who learns K later.
+ *
+ * Versions differ in what follows. These messages keep their lengths, magic, version, src, epoch, job, library and MAC
+ * in all versions, so that a client of another version is told as one that holds the key: its verdict has
+ * TT_STATUS_VERSION and, in place of Xs, the server's version 4 | library 4 | zero 24. */
 #ifndef TT_AUTH_H
 #define TT_AUTH_H
 
@@ -25,7 +29,12 @@
 
 /* The version of the handshake and of all that follows it: start-up, control frames, data frames, shared memory. To be
  * raised with any change of them, so that ranks of unlike builds are told, not misunderstood. */
-#define TT_WIRE_VERSION 4
+#ifndef TT_WIRE_VERSION /* tests make libraries of other versions: tests/tools/versions */
+#define TT_WIRE_VERSION 5
+#endif
+#ifndef TT_LIBRARY_VERSION
+#define TT_LIBRARY_VERSION TUTTI_VERSION_CODE
+#endif
 
 #define TT_KEY_BYTES 32
 #define TT_JOB_BYTES 16
@@ -63,10 +72,22 @@ static inline int tt_hello_has_keys(enum tt_hello_kind kind)
   return kind != TT_HELLO_LINK && kind != TT_HELLO_SHARE && kind != TT_HELLO_OUTBOX;
 }
 
+/* The versions that one side runs. */
+struct tt_versions {
+  uint32_t wire;    /* TT_WIRE_VERSION */
+  uint32_t library; /* TT_LIBRARY_VERSION; 0 where the handshake has no such field yet */
+};
+struct tt_versions tt_versions_ours(void);
+
+/* "Tutti 0.1.0 (protocol 5)" */
+#define TT_VERSIONS_TEXT_BYTES 48
+const char *tt_versions_text(struct tt_versions versions, char text[TT_VERSIONS_TEXT_BYTES]);
+
 struct tt_hello {
   uint16_t kind; /* enum tt_hello_kind */
   uint16_t lane;
   uint32_t src, dst; /* ranks */
+  struct tt_versions versions; /* of the client, as tt_reply_check has found them; tt_reply_make says its own */
 };
 
 /* Makes libsodium ready. To be called before anything else here; cheap when repeated. */
@@ -119,8 +140,8 @@ int tt_reply_plausible(const uint8_t *start, size_t len);
 /* Server: 1 as soon as the first `len` bytes of a plausible reply show that it is of another version. */
 int tt_reply_is_foreign(const uint8_t *start, size_t len);
 
-/* Server: reads the unauthenticated job and epoch of a reply, to find the credentials that it claims. Returns 0
- * if magic or version are not ours. */
+/* Server: reads the unauthenticated job and epoch of a reply, of any version, to find the credentials that it claims.
+ * Returns 0 if the magic is not ours. */
 int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES],
                    uint64_t *epoch);
 
@@ -133,12 +154,14 @@ enum tt_claim {
 };
 enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES]);
 
-/* Server: 1 and *hello filled if the reply is authentic, else 0. */
+/* Server: 1 and *hello filled if the reply is authentic, also if it is of another version (tt_reply_is_foreign);
+ * else 0. */
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                    const struct tt_credentials *credentials, struct tt_hello *hello);
 
 /* Server: writes the verdict on an authentic reply; status 0 is welcome, any other a reason that the
- * client gets to see. A welcome fills *session if the reply is of a kind that has keys; else it is zero. */
+ * client gets to see. A welcome fills *session if the reply is of a kind that has keys; else it is zero. The answer to
+ * a reply of another version is TT_STATUS_VERSION. */
 enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY, TT_STATUS_VERSION };
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
@@ -149,6 +172,9 @@ void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
  * honest client sees a verdict that is not authentic; after a few of them it can say so, by tt_verdict_seems. */
 void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES], enum tt_status status);
 uint64_t tt_verdict_seems(const uint8_t verdict[TT_VERDICT_BYTES]);
+
+/* Client: the server's versions, of a verdict with TT_STATUS_VERSION that is authentic. */
+struct tt_versions tt_verdict_versions(const uint8_t verdict[TT_VERDICT_BYTES]);
 
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],

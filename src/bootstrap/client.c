@@ -104,10 +104,26 @@ static void client_ready(struct tt_watcher *watcher, uint32_t events)
   tt_root_settle(root);
 }
 
+/* A rank of another version would not understand a word: the start-up has failed for all. */
+static void foreign_came(struct tt_root *root, const struct tt_hello *hello)
+{
+  char theirs[TT_VERSIONS_TEXT_BYTES], ours[TT_VERSIONS_TEXT_BYTES];
+  tt_root_first(root);
+  root->unlike++;
+  tt_root_fail(root, tuttiInvalidUsage, "rank %u has %s, and the start-up's root (pid %d on %s) has %s: install the "
+               "same version everywhere", hello->src, tt_versions_text(hello->versions, theirs), (int)root->self.pid,
+               root->self.host_name, tt_versions_text(tt_versions_ours(), ours));
+  tt_root_settle(root);
+}
+
 void tt_client_come(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct tt_root *root = owner;
   struct client *client = NULL;
+  if (fd < 0) {
+    foreign_came(root, hello);
+    return;
+  }
   int is_another = root->derived && hello->src != hello->dst; /* with the key of one rank, in the name of another */
   if (!is_another && root->client_count < 2 * TT_RANKS_MAX) client = tt_alloc(1, sizeof *client);
   if (!client) {

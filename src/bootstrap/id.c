@@ -56,8 +56,9 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
   if (packed.layout != LAYOUT || (packed.flags & ~PACKED_FLAGS) ||
       memcmp(packed.zero, zero, sizeof zero) != 0)
     return tt_fail(tuttiInvalidArgument,
-                   "the unique id is of layout %u, or damaged: this library reads layout %u",
-                   packed.layout, LAYOUT);
+                   "the unique id is of layout %u, and Tutti %d.%d.%d reads layout %u: it is damaged, or of another "
+                   "version, so install the same one everywhere",
+                   packed.layout, TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, LAYOUT);
   tuttiResult_t result = tt_address_unpack(&made.root, packed.address);
   if (result != tuttiSuccess) return result;
   if (!made.root.len)

@@ -88,7 +88,8 @@ static tuttiResult_t map(int fd, struct mapping *mapping)
   *mapping = (struct mapping){memory, __atomic_load_n(&memory->n, __ATOMIC_RELAXED)};
   if (memory->magic == MAGIC && mapping->n >= 0 && bytes_of(mapping->n) == (size_t)status.st_size) return tuttiSuccess;
   munmap(memory, (size_t)status.st_size);
-  return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which another version of Tutti has made", fd);
+  return tt_fail(tuttiInvalidUsage, "TUTTI_LAUNCH_JOINS is %d, which another version of Tutti has made: install the "
+                 "`tutti` command and libtutti.so of one version", fd);
 }
 
 static tuttiResult_t map_inherited(struct mapping *mapping)

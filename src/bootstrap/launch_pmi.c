@@ -174,7 +174,8 @@ static tuttiResult_t id_read(const char text[TEXT_BYTES], tuttiUniqueId *id)
   for (size_t b = 0; b < TUTTI_UNIQUE_ID_BYTES; b++) {
     int high = digit_value(text[1 + 2 * b]), low = digit_value(text[2 + 2 * b]);
     if (text[0] != 'i' || high < 0 || low < 0)
-      return tt_fail(tuttiInvalidUsage, "process 0 published an id of another version of this library");
+      return tt_fail(tuttiInvalidUsage, "process 0 published an id of another version of Tutti: install the same "
+                     "one everywhere");
     id->internal[b] = (char)(high << 4 | low);
   }
   return tuttiSuccess;

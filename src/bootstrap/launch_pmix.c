@@ -140,7 +140,8 @@ static tuttiResult_t id_fetch(const struct pmix *pmix, const pmix_proc_t *self, 
   if (is_whole) memcpy(&got, value->data.bo.bytes, sizeof got);
   value_free(value);
   if (!is_whole)
-    return tt_fail(tuttiInvalidUsage, "process 0 published an id of another version of this library");
+    return tt_fail(tuttiInvalidUsage, "process 0 published an id of another version of Tutti: install the same "
+                   "one everywhere");
   if (got.result != tuttiSuccess)
     return tt_fail(tuttiRemoteError, "process 0 could not make a unique id (%s): see what it logged",
                    got.result == tuttiSystemError ? "system error" : "wrong settings");

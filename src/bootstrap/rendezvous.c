@@ -257,6 +257,19 @@ static tuttiResult_t head_arrived(struct tt_rendezvous *r)
   return broken_protocol(r);
 }
 
+static int root_is_here(const struct tt_rendezvous *r)
+{
+  return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
+}
+
+/* Ranks that come a moment later are to hear of a mistake, too, although this process may end, and the root with it. */
+static void late_ones_hear(const struct tt_rendezvous *r)
+{
+  if (r->code != tuttiInvalidUsage || !root_is_here(r)) return;
+  uint64_t until_ns = tt_now_ns() + HEARD_NS;
+  while (tt_now_ns() < until_ns && tt_root_is_early(&r->id)) tt_sleep_ns(AGAIN_NS);
+}
+
 static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
 {
   uint32_t code = r->head_in.code;
@@ -265,12 +278,8 @@ static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
   tt_text_clean(r->sentence, sizeof r->sentence);
   r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
   r->is_known = 1;
+  late_ones_hear(r);
   return tt_fail(r->code, "%s", r->sentence);
-}
-
-static int root_is_here(const struct tt_rendezvous *r)
-{
-  return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
 }
 
 /* This process may end as soon as its caller knows the result. If the root is in this process, waits until the root has

@@ -63,8 +63,8 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
 
 static int is_complete(const struct tt_root *root)
 {
-  if (root->code)
-    return root->derived || (root->nranks && root->left + root->lost >= root->least) || tt_now_ns() > root->over_ns;
+  uint32_t heard = root->left + root->lost + root->unlike;
+  if (root->code) return root->derived || (root->nranks && heard >= root->least) || tt_now_ns() > root->over_ns;
   return root->nranks && root->left == root->nranks;
 }
 
@@ -279,6 +279,19 @@ void tt_root_wait(const struct tt_id *id, uint64_t timeout_ns)
     if (is_of(root, id) && root->nonce == id->nonce) root->timeout_ns = timeout_ns;
   tt_service_unlock();
   tt_service_release();
+}
+
+int tt_root_is_early(const struct tt_id *id)
+{
+  int is_early = 0;
+  if (tt_service_hold() != tuttiSuccess) return 0;
+  tt_service_lock();
+  for (struct tt_root *root = tt_process.roots; root; root = root->next)
+    if (is_of(root, id) && root->nonce == id->nonce)
+      is_early = root->code && root->came + root->unlike < root->nranks;
+  tt_service_unlock();
+  tt_service_release();
+  return is_early;
 }
 
 void tt_root_abandon(const struct tt_id *id)

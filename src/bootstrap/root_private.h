@@ -68,6 +68,7 @@ struct tt_root {
   uint32_t reference; /* the rank that the others are compared with */
   struct slot *slots;
   uint32_t came, left, lost;
+  uint32_t unlike;             /* ranks of another version that came: they have no slot */
   uint32_t rounds, arrived;    /* complete rounds; peer infos of the round under way */
   size_t len;                  /* bytes of a peer info in the round under way */
   int is_broadcast;            /* rank 0 alone gives a peer info in this round */
@@ -98,6 +99,9 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
 /* Rank 0 gives up the root that it has opened, without having joined: a fixed address becomes free for the next
  * start-up, and ranks that wait there are told. */
 void tt_root_abandon(const struct tt_id *id);
+
+/* Whether the root of this process has failed, and ranks have not come that could still hear it. */
+int tt_root_is_early(const struct tt_id *id);
 
 /* Fails the start-up if a process that has ended is needed in it. */
 void tt_root_miss(struct tt_root *root);

@@ -62,12 +62,13 @@ static void agreement_check(struct client *client)
   const struct tt_record *mine = &client->record;
   const struct tt_record *first = root->slots ? &root->slots[root->reference].record : &root->self;
   char name[TT_RANK_NAME_BYTES], other[TT_RANK_NAME_BYTES] = "the root";
+  char theirs[TT_VERSIONS_TEXT_BYTES], ours[TT_VERSIONS_TEXT_BYTES];
   tt_rank_name(client->rank, mine, name);
   if (root->slots) tt_rank_name(root->reference, first, other);
   if (mine->version != root->self.version)
-    tt_root_fail(root, tuttiInvalidUsage,
-                 "%s uses version %u of Tutti, %s version %u: install the same one everywhere", name,
-                 mine->version, other, root->self.version);
+    tt_root_fail(root, tuttiInvalidUsage, "%s has %s, and %s has %s: install the same version everywhere", name,
+                 tt_versions_text((struct tt_versions){tt_versions_ours().wire, mine->version}, theirs), other,
+                 tt_versions_text(tt_versions_ours(), ours));
   else if (root->slots && mine->nranks != root->nranks)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s asks for %u ranks, %s for %u: nranks must be the same on all", name, mine->nranks,

@@ -124,7 +124,7 @@ uint64_t tt_pid_scope(void)
 
 void tt_record_fill(struct tt_record *record)
 {
-  *record = (struct tt_record){.version = TUTTI_VERSION_CODE, .pid = (int32_t)getpid()};
+  *record = (struct tt_record){.version = tt_versions_ours().library, .pid = (int32_t)getpid()};
   record->pid_scope = tt_pid_scope();
   record->start = tt_process_start(getpid());
   tt_host_name(record->host_name);

@@ -226,6 +226,16 @@ static int is_refusal(const struct tt_dialer *dialer)
   return lasted < way_ns + REFUSAL_NS;
 }
 
+/* The two versions, and the remedy. */
+static enum step other_version(struct tt_dialer *dialer)
+{
+  char why[256], theirs[TT_VERSIONS_TEXT_BYTES], ours[TT_VERSIONS_TEXT_BYTES];
+  snprintf(why, sizeof why, "the other side has %s, and rank %u here has %s: install the same version everywhere",
+           tt_versions_text(tt_verdict_versions(dialer->verdict), theirs), dialer->hello.src,
+           tt_versions_text(tt_versions_ours(), ours));
+  return fail(dialer, tuttiInvalidUsage, why);
+}
+
 /* Reads up to exactly `len` bytes in all: the bytes that follow belong to the caller. */
 static enum step read_exactly(struct tt_dialer *dialer, uint8_t *buffer, uint32_t len)
 {
@@ -279,6 +289,7 @@ static enum step step_judged(struct tt_dialer *dialer)
   case TT_STATUS_TAKEN:
     return fail(dialer, tuttiInvalidUsage, "the other side has this connection already: does another "
                                          "process have the same rank?");
+  case TT_STATUS_VERSION: return other_version(dialer);
   case TT_STATUS_UNKNOWN:
     return again(dialer, "the other side has the key, but does not wait for this connection (yet)");
   default: return again(dialer, "the other side has no room");

@@ -126,7 +126,8 @@ void tt_timer_remove(struct tt_timer *timer);
 /* A listening socket whose clients must pass the handshake of auth.h. Strangers cost a bounded
  * number of slots for 2 s at most, and neither memory nor a log line each. A client sees:
  *   job and epoch not known here, not our protocol, too slow, evicted: the connection ends;
- *   they are known, but the MAC is wrong: tt_verdict_refuse;
+ *   they are known, but the MAC is wrong, or the version: tt_verdict_refuse;
+ *   authentic, but of another version: TT_STATUS_VERSION, authentic;
  *   authentic, but there is no admission for this (kind, dst): TT_STATUS_UNKNOWN;
  *   else TT_WELCOME, and the connection belongs to the client function: no byte after the
  *   reply has been read. */
@@ -134,7 +135,9 @@ struct tt_listener;
 
 /* Called in the service thread, under its lock, with an authenticated connection. The
  * function owns fd: it keeps it or closes it. *session is zero if the kind of connection has no keys; it is copied, if
- * wanted. */
+ * wanted.
+ * A client of another version ends at the listener, but if it has the key, a root (TT_HELLO_RENDEZVOUS) is told of it,
+ * by fd -1 and hello->versions. */
 typedef void (*tt_client_fn)(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd);
 
 /* Opens a listener at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
@@ -193,7 +196,7 @@ const char *tt_listener_refusals_text(const struct tt_listener *listener, const 
  *   - A whole verdict with a wrong MAC: again, because nothing proves it, and a bit of it or of our reply may
  *     have been changed on the way; the fifth is tuttiInvalidUsage. The server knows our job and epoch and says that
  *     our key is wrong, or it does not hold the key itself.
- *   - TT_STATUS_TAKEN, authentic: tuttiInvalidUsage at once. */
+ *   - TT_STATUS_TAKEN or TT_STATUS_VERSION, authentic: tuttiInvalidUsage at once. */
 struct tt_dialer;
 
 tuttiResult_t tt_dialer_start(struct tt_dialer **dialer, const struct tt_address *to,

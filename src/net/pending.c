@@ -146,10 +146,31 @@ static enum tt_refusal refusal_of(const struct tt_pending *slot, int is_known)
   if (is_known) return TT_REFUSED_KEY;
   switch (tt_reply_seems(slot->reply)) {
   case TT_CLAIM_NONE: return TT_REFUSED_STRANGER;
-  case TT_CLAIM_VERSION: return TT_REFUSED_VERSION;
   case TT_CLAIM_START: return TT_REFUSED_ID;
   default: return TT_REFUSED_OTHER; /* for something not there yet, or no more: the peer tries again or ends */
   }
+}
+
+/* Its reply may be longer or shorter than ours, or have no key that we know. */
+static void version_refuse(struct tt_pending *slot)
+{
+  uint8_t verdict[TT_VERDICT_BYTES];
+  tt_verdict_refuse(verdict, TT_STATUS_VERSION);
+  send_all(slot->watcher.fd, verdict, sizeof verdict);
+  slot_refuse(slot, TT_REFUSED_VERSION);
+}
+
+/* A client of another version that holds the key: both ends are told. */
+static void foreign_refuse(struct tt_pending *slot, const struct tt_credentials *credentials,
+                           const struct tt_admission *admission, const struct tt_hello *hello)
+{
+  static const struct tt_session none;
+  uint8_t verdict[TT_VERDICT_BYTES];
+  struct tt_session session;
+  tt_verdict_make(verdict, TT_STATUS_VERSION, slot->reply, slot->ns, credentials, &session);
+  send_all(slot->watcher.fd, verdict, sizeof verdict);
+  slot_refuse(slot, TT_REFUSED_VERSION);
+  if (admission && hello->kind == TT_HELLO_RENDEZVOUS) admission->client(admission->owner, hello, &none, -1);
 }
 
 /* Judges a whole reply. Calls the client function last, because that may close the listener. */
@@ -160,6 +181,10 @@ static void reply_judge(struct tt_pending *slot)
   uint8_t verdict[TT_VERDICT_BYTES];
   int known = 0, fd = slot->watcher.fd;
   const struct tt_credentials *credentials = credentials_find(slot, &hello, &known);
+  if (!credentials && tt_reply_is_foreign(slot->reply, slot->got)) {
+    version_refuse(slot);
+    return;
+  }
   if (!credentials) {
     tt_verdict_refuse(verdict, TT_STATUS_KEY);
     if (known) send_all(fd, verdict, sizeof verdict);
@@ -167,6 +192,10 @@ static void reply_judge(struct tt_pending *slot)
     return;
   }
   const struct tt_admission *admission = admission_find(slot->listener, credentials, &hello);
+  if (tt_reply_is_foreign(slot->reply, slot->got)) {
+    foreign_refuse(slot, credentials, admission, &hello);
+    return;
+  }
   tt_verdict_make(verdict, admission ? TT_WELCOME : TT_STATUS_UNKNOWN, slot->reply, slot->ns, credentials,
                   &session);
   int sent = send_all(fd, verdict, sizeof verdict);
@@ -176,13 +205,11 @@ static void reply_judge(struct tt_pending *slot)
   tt_wipe(&session, sizeof session);
 }
 
-/* Its reply may be longer or shorter than ours. */
-static void version_refuse(struct tt_pending *slot)
+/* The rest of a reply does not come. */
+static void slot_give_up(struct tt_pending *slot)
 {
-  uint8_t verdict[TT_VERDICT_BYTES];
-  tt_verdict_refuse(verdict, TT_STATUS_VERSION);
-  send_all(slot->watcher.fd, verdict, sizeof verdict);
-  slot_refuse(slot, TT_REFUSED_VERSION);
+  if (tt_reply_is_foreign(slot->reply, slot->got)) version_refuse(slot);
+  else slot_refuse(slot, TT_REFUSED_STRANGER);
 }
 
 static void slot_ready(struct tt_watcher *watcher, uint32_t events)
@@ -192,12 +219,12 @@ static void slot_ready(struct tt_watcher *watcher, uint32_t events)
   ssize_t n = recv(watcher->fd, slot->reply + slot->got, TT_REPLY_BYTES - slot->got, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
-    slot_refuse(slot, slot->got ? TT_REFUSED_STRANGER : TT_REFUSED_OTHER); /* a dialer may give up at any time */
+    if (slot->got) slot_give_up(slot);
+    else slot_refuse(slot, TT_REFUSED_OTHER); /* a dialer may give up at any time */
     return;
   }
   slot->got += (uint32_t)n;
   if (!tt_reply_plausible(slot->reply, slot->got)) slot_refuse(slot, TT_REFUSED_STRANGER);
-  else if (tt_reply_is_foreign(slot->reply, slot->got)) version_refuse(slot);
   else if (slot->got == TT_REPLY_BYTES) reply_judge(slot);
 }
 
@@ -222,7 +249,7 @@ static void limit_check(struct tt_timer *timer)
   uint64_t now = tt_now_ns();
   for (int i = 0; i < TT_LISTENER_SLOTS; i++) {
     struct tt_pending *slot = &listener->slots[i];
-    if (slot->watcher.fd >= 0 && now - slot->since_ns > TIME_NS) slot_refuse(slot, TT_REFUSED_STRANGER);
+    if (slot->watcher.fd >= 0 && now - slot->since_ns > TIME_NS) slot_give_up(slot);
   }
 }
 

@@ -244,7 +244,8 @@ static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
   const struct tt_transport_spec *spec = tcp->spec;
   struct slot *slot = slot_at(tcp, peer, lane);
   if (!slot->dialer) {
-    struct tt_hello hello = {(uint16_t)kind_of(tcp), (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    struct tt_hello hello = {.kind = (uint16_t)kind_of(tcp), .lane = (uint16_t)lane, .src = (uint32_t)spec->rank,
+                             .dst = (uint32_t)peer};
     uint64_t deadline_ns = slot->deadline_ns ? slot->deadline_ns : UINT64_MAX;
     tuttiResult_t result =
         tt_dialer_start(&slot->dialer, &tcp->peers[peer], spec->credentials, &hello, deadline_ns);

@@ -274,7 +274,8 @@ static tuttiResult_t dial_go(struct verbs *verbs, int peer, int lane)
   const struct tt_transport_spec *spec = verbs->spec;
   struct slot *slot = slot_at(verbs, peer, lane);
   if (!slot->dialer) {
-    struct tt_hello hello = {TT_HELLO_QUEUE_PAIR, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    struct tt_hello hello = {.kind = TT_HELLO_QUEUE_PAIR, .lane = (uint16_t)lane, .src = (uint32_t)spec->rank,
+                             .dst = (uint32_t)peer};
     tuttiResult_t result =
         tt_dialer_start(&slot->dialer, &verbs->listeners[peer], spec->credentials, &hello, slot->deadline_ns);
     if (result != tuttiSuccess) return result;

@@ -74,7 +74,7 @@ static void clients_come(struct scene *scene)
   struct tt_dialer *dialer[CLIENTS];
   int fd[CLIENTS], in = 0;
   for (uint32_t i = 0; i < CLIENTS; i++) {
-    struct tt_hello hello = {TT_HELLO_LINK, 0, i, 0};
+    struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = i, .dst = 0};
     assert_int_equal(
         tt_dialer_start(&dialer[i], &scene->at, &scene->credentials, &hello, tt_now_ns() + 60 * SECOND),
         tuttiSuccess);
@@ -119,7 +119,7 @@ static void say(int fd, const void *words, size_t len)
 static int reply_right(const struct scene *scene, int fd, uint8_t reply[TT_REPLY_BYTES])
 {
   uint8_t challenge[TT_CHALLENGE_BYTES], secret[TT_KEY_BYTES];
-  struct tt_hello hello = {TT_HELLO_LINK, 0, CLIENTS, 0}; /* its coming in would be noticed */
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .src = CLIENTS}; /* its coming in would be noticed */
   if (recv(fd, challenge, sizeof challenge, MSG_WAITALL) != sizeof challenge) return 0;
   return tt_reply_make(reply, challenge, &scene->credentials, &hello, secret) == tuttiSuccess;
 }
@@ -354,7 +354,7 @@ static void child_dial(int road)
     struct tt_address to;
     struct tt_credentials credentials;
   } task;
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 0, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 0, .dst = 0};
   struct tt_dialer *dialer;
   int fd = -1;
   alarm(120);
@@ -423,7 +423,7 @@ static void a_process_without_descriptors_recovers(void **state)
 /* In a child of another user, with the right pass: 0 if it was not let in. */
 static int other_user_run(const struct scene *scene)
 {
-  struct tt_hello hello = {TT_HELLO_LINK, 0, CLIENTS, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = CLIENTS, .dst = 0};
   struct tt_dialer *dialer;
   int fd = -1;
   alarm(60);

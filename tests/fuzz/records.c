@@ -84,6 +84,7 @@ static void handshake_run(const uint8_t *bytes, size_t len)
   struct fuzz_bytes input = {bytes, len};
   uint8_t message[TT_REPLY_BYTES], secret[TT_KEY_BYTES], ns[TT_NONCE_BYTES] = {4}, job[TT_JOB_BYTES];
   uint8_t reply[TT_REPLY_BYTES] = {5}, challenge[TT_CHALLENGE_BYTES];
+  char text[TT_VERSIONS_TEXT_BYTES];
   uint64_t epoch, status, which = fuzz_take(&input, 1);
   struct tt_hello hello;
   struct tt_session session;
@@ -100,6 +101,7 @@ static void handshake_run(const uint8_t *bytes, size_t len)
   } else if (which % 4 == 2) {
     tt_challenge_make(challenge, ns);
     (void)tt_verdict_seems(message);
+    (void)tt_versions_text(tt_verdict_versions(message), text);
     FUZZ_CHECK(!tt_verdict_check(message, challenge, reply, &credentials, &status));
   } else { /* keys that are no keys, in a message that fits */
     tt_challenge_make(challenge, ns);

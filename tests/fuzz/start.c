@@ -111,6 +111,7 @@ static struct tt_session session_of;
 static void welcome(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   (void)owner, (void)hello;
+  if (fd < 0) return;
   session_of = *session;
   int before = atomic_exchange(&came, fd + 1);
   if (before) close(before - 1);

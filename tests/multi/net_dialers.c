@@ -14,7 +14,7 @@ static void bytes_behind_the_verdict_are_the_callers(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct host host = {.count = 0};
   struct tt_listener *listener = listener_at(places[0]);
   struct tt_dialer *made;
@@ -45,7 +45,7 @@ static void a_dial_waits_for_its_listener(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .lane = 0, .src = 1, .dst = 0};
   struct host host = {.count = 0};
   struct tt_listener *listener = listener_at("127.0.0.1:0");
   struct tt_address where = *tt_listener_address(listener);
@@ -77,7 +77,7 @@ static int is_understood(uint64_t patience_ns, const void *words, size_t len, si
                          tuttiResult_t wanted, const char *sentence)
 {
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct tt_address at;
   socklen_t size = sizeof at.v4;
   struct tt_dialer *made;
@@ -127,7 +127,7 @@ static void server_says(const void *words, size_t len, size_t wait_for_bytes, tu
 static uint64_t given_up_after(uint64_t after_ns)
 {
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct tt_address at;
   socklen_t size = sizeof at.v4;
   struct tt_dialer *made;
@@ -182,7 +182,7 @@ static void a_dial_can_be_destroyed_at_any_time(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct host host = {.count = 0};
   struct tt_listener *listener = listener_at("127.0.0.1:0");
   int before = census_descriptors();

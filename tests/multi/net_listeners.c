@@ -14,7 +14,7 @@ static void clients_come_in_and_can_talk(void **state)
   int before = census_descriptors();
   for (int i = 0; i < 3; i++) {
     struct tt_credentials credentials = credentials_make();
-    struct tt_hello hello = {TT_HELLO_LINK, 7, 3, 2};
+    struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 7, .src = 3, .dst = 2, .versions = tt_versions_ours()};
     struct host host = {.count = 0};
     struct tt_listener *listener = listener_at(places[i]);
     int fd = -1, on = 0;
@@ -52,7 +52,7 @@ static void child_run(int road, uint32_t rank)
     struct tt_address to;
     struct tt_credentials credentials;
   } task;
-  struct tt_hello hello = {TT_HELLO_CONTROL, 0, rank, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_CONTROL, .lane = 0, .src = rank, .dst = 0};
   int fd = -1;
   alarm(120);
   if (read(road, &task, sizeof task) != sizeof task) _exit(2);
@@ -138,7 +138,7 @@ static void bytes_behind_the_reply_are_the_clients(void **state)
   (void)state;
   for (int i = 0; i < 3; i++) {
     struct tt_credentials credentials = credentials_make();
-    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
     struct host host = {.count = 0};
     struct tt_listener *listener = listener_at(places[i]);
     char word[16] = "";
@@ -159,7 +159,7 @@ static void a_wrong_key_is_told_soon_and_never_comes_in(void **state)
   (void)state;
   for (int i = 0; i < 3; i++) {
     struct tt_credentials credentials = credentials_make(), wrong = credentials;
-    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
     struct host host = {.count = 0};
     struct tt_listener *listener = listener_at(places[i]);
     int fd = -7;
@@ -182,7 +182,7 @@ static void another_job_is_not_answered_until_the_deadline(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make(), other = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct host host = {.count = 0};
   struct tt_listener *listener = listener_at(places[0]);
   int fd = -7;
@@ -206,7 +206,7 @@ static void early_clients_come_in_once_they_are_admitted(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 4};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 4};
   struct host host = {.count = 0};
   struct tt_listener *listener = listener_at(places[2]);
   struct tt_dialer *made;
@@ -240,7 +240,7 @@ static void several_keys_of_one_job_are_told_apart(void **state)
   (void)state;
   struct tt_credentials passes[3];
   struct host hosts[3] = {{.count = 0}, {.count = 0}, {.count = 0}};
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct tt_listener *listener = listener_at(places[2]);
   passes[0] = credentials_make();
   for (int i = 0; i < 3; i++) {
@@ -282,7 +282,7 @@ static void the_dismissed_get_no_clients(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct tt_listener *listener = listener_at(places[2]);
   for (int i = 0; i < 100; i++) {
     struct host *host = calloc(1, sizeof *host);
@@ -350,7 +350,7 @@ static void a_fixed_port_is_free_again_at_once(void **state)
 {
   (void)state;
   struct tt_credentials credentials = credentials_make();
-  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .lane = 0, .src = 1, .dst = 0};
   struct tt_listener *listener = listener_at("127.0.0.1:0");
   struct tt_address where = *tt_listener_address(listener);
   tt_listener_close(listener);
@@ -385,7 +385,7 @@ static void an_address_of_another_host_is_no_place_for_a_listener(void **state)
 static tuttiResult_t all_steps(struct host *host, struct tt_listener **listener, struct tt_dialer **made)
 {
   struct tt_address where;
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
   struct tt_credentials credentials = credentials_make();
   memset(&where, 0, sizeof where);
   tuttiResult_t result = tt_listener_open(listener, &where);
@@ -440,7 +440,7 @@ static void a_client_function_may_close_the_last_listener(void **state)
       _Atomic int done;
     } both = {.done = 0};
     struct tt_credentials credentials = credentials_make();
-    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = 0, .src = 1, .dst = 0};
     both.listener = listener_at(places[i % 3]);
     struct tt_address where = *tt_listener_address(both.listener);
     int fd = -1;

@@ -276,7 +276,7 @@ static void cubic_is_taken_where_the_system_has_bbr_and_its_own_on_request(void 
 /* Dials rank 1 by hand until the handshake is over; *fd is ours. */
 static void dial_by_hand(struct tcp_pair *pair, uint32_t src, uint16_t lane, int *fd)
 {
-  struct tt_hello hello = {TT_HELLO_LINK, lane, src, 1};
+  struct tt_hello hello = {.kind = TT_HELLO_LINK, .lane = lane, .src = src, .dst = 1};
   struct tt_dialer *dialer;
   tuttiResult_t result;
   const struct tt_address *to = tt_listener_address(pair->end[1].spec.ip_listener);

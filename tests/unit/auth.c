@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "auth/auth.h"
+#include "auth/hash_private.h"
 
 /* One run of the handshake, kept so that a test can bend any part of it. */
 struct talk {
@@ -31,7 +32,7 @@ static void talk_make(struct talk *talk)
   for (int i = 0; i < TT_KEY_BYTES; i++) talk->credentials.key[i] = (uint8_t)i;
   for (int i = 0; i < TT_JOB_BYTES; i++) talk->credentials.job[i] = (uint8_t)(50 + i);
   talk->credentials.epoch = 6;
-  talk->hello = (struct tt_hello){.kind = TT_HELLO_LINK, .lane = 3, .src = 4, .dst = 5};
+  talk->hello = (struct tt_hello){.kind = TT_HELLO_LINK, .lane = 3, .src = 4, .dst = 5, .versions = tt_versions_ours()};
   tt_challenge_make(talk->challenge, talk->ns);
   assert_int_equal(
       tt_reply_make(talk->reply, talk->challenge, &talk->credentials, &talk->hello, talk->secret),
@@ -164,16 +165,32 @@ static void a_challenge_of_another_protocol_is_not_answered(void **state)
       tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.secret), tuttiRemoteError);
 }
 
-static void a_reply_of_another_version_claims_nothing(void **state)
+static void who_holds_the_key_and_is_of_another_version_is_told_both(void **state)
 {
   (void)state;
   struct talk talk;
-  uint8_t job[TT_JOB_BYTES];
-  uint64_t epoch;
+  struct tt_hello hello;
+  uint64_t status = 0;
+  char text[TT_VERSIONS_TEXT_BYTES];
   talk_make(&talk);
+  assert_int_equal(tt_reply_is_foreign(talk.reply, TT_REPLY_BYTES), 0);
   talk.reply[8]++;
-  assert_int_equal(tt_reply_claim(talk.reply, job, &epoch), 0);
+  talk.reply[72] = 0xe3, talk.reply[73] = 0x1d; /* 7651 */
+  for (size_t len = 0; len <= TT_REPLY_BYTES; len++) assert_int_equal(tt_reply_is_foreign(talk.reply, len), len >= 12);
+  assert_int_equal(tt_reply_seems(talk.reply), TT_CLAIM_VERSION);
   assert_int_equal(accepts(&talk), 0);
+  const struct tt_piece pieces[] = {{"C", 1}, {talk.ns, TT_NONCE_BYTES}, {talk.reply, 112}};
+  tt_hash(talk.reply + 112, talk.credentials.key, pieces, 3);
+  assert_int_equal(tt_reply_check(talk.reply, talk.ns, &talk.credentials, &hello), 1);
+  snprintf(text, sizeof text, "Tutti 0.76.51 (protocol %d)", TT_WIRE_VERSION + 1);
+  assert_string_equal(tt_versions_text(hello.versions, (char[TT_VERSIONS_TEXT_BYTES]){0}), text);
+  hello.versions.library = 0;
+  assert_ptr_equal(strstr(tt_versions_text(hello.versions, text), "an older Tutti (protocol "), text);
+  tt_verdict_make(talk.verdict, TT_STATUS_VERSION, talk.reply, talk.ns, &talk.credentials, &talk.server);
+  assert_int_equal(tt_verdict_check(talk.verdict, talk.challenge, talk.reply, &talk.credentials, &status), 1);
+  assert_int_equal(status, TT_STATUS_VERSION);
+  assert_int_equal(tt_verdict_versions(talk.verdict).wire, TT_WIRE_VERSION);
+  assert_int_equal(tt_verdict_versions(talk.verdict).library, TUTTI_VERSION_CODE);
 }
 
 static void strangers_are_told_apart_by_their_first_byte(void **state)
@@ -207,15 +224,15 @@ static void hex_check(const uint8_t *bytes, size_t len, const char *hex)
 
 /* Made with Python 3.11:
  *   key = bytes(range(32)); ns = bytes(range(100, 124)); nc = bytes(range(200, 224))
- *   first = b'Tutti\xaa\r\n' + struct.pack('<IHHIIQ', 4, 2, 3, 4, 5, 6) + nc + job + bytes(40)
+ *   first = b'Tutti\xaa\r\n' + struct.pack('<IHHIIQ', 5, 2, 3, 4, 5, 6) + nc + job + struct.pack('<I', 100) + bytes(36)
  *   hashlib.blake2b(b'C' + ns + first, key=key, digest_size=32).hexdigest(), and so on */
 static void bytes_on_the_wire_are_those_of_an_independent_implementation(void **state)
 {
   (void)state;
-  static const uint8_t mac[] = {0x2f, 0xc8, 0x68, 0xc1, 0x73, 0xf9, 0x05, 0xc1, 0xe4, 0x1f, 0x6e,
-                                0xff, 0xa8, 0xa1, 0x56, 0x8e, 0x13, 0x28, 0x43, 0x35, 0x6b, 0x1c,
-                                0xba, 0xcc, 0xda, 0xc3, 0x73, 0xa5, 0x09, 0x14, 0xb1, 0x16};
-  static const uint8_t head[] = {'T', 'u', 't', 't', 'i', 0xaa, 13, 10, 4, 0, 0, 0, 2, 0, 3, 0,
+  static const uint8_t mac[] = {0xc7, 0x2d, 0x57, 0x20, 0xb2, 0x42, 0xe7, 0x44, 0x88, 0x17, 0x49,
+                                0xd6, 0x80, 0xb7, 0x51, 0xdf, 0xa6, 0x57, 0xe4, 0x4b, 0x05, 0x10,
+                                0xd4, 0xc9, 0xd1, 0xff, 0xbb, 0x85, 0x3e, 0x58, 0x0b, 0x02};
+  static const uint8_t head[] = {'T', 'u', 't', 't', 'i', 0xaa, 13, 10, 5, 0, 0, 0, 2, 0, 3, 0,
                                  4,   0,   0,   0,   5,   0,    0,  0,  6, 0, 0, 0, 0, 0, 0, 0};
   struct talk talk;
   talk_make(&talk);
@@ -226,10 +243,11 @@ static void bytes_on_the_wire_are_those_of_an_independent_implementation(void **
     talk.reply[32 + i] = (uint8_t)(200 + i);
   }
   memcpy(talk.reply + 56, talk.credentials.job, TT_JOB_BYTES);
+  talk.reply[72] = 100;
   memcpy(talk.reply + 112, mac, sizeof mac);
   assert_int_equal(accepts(&talk), 1);
   tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials, &talk.server);
-  hex_check(talk.verdict + 40, 32, "e2d06a4ba2d25caf7a2ee8a438b304ee55c7df72cd5774ec8f8d3e6c5419fe8f");
+  hex_check(talk.verdict + 40, 32, "f0412c187bc5b6f311540224bec854f6827b33acb20686aa54a67306dd0367d3");
 }
 
 static void derived_keys_are_those_of_an_independent_implementation(void **state)
@@ -519,7 +537,7 @@ int main(void)
       cmocka_unit_test(a_reflected_mac_is_no_verdict),
       cmocka_unit_test(a_credentials_of_another_job_or_epoch_does_not_fit),
       cmocka_unit_test(a_challenge_of_another_protocol_is_not_answered),
-      cmocka_unit_test(a_reply_of_another_version_claims_nothing),
+      cmocka_unit_test(who_holds_the_key_and_is_of_another_version_is_told_both),
       cmocka_unit_test(strangers_are_told_apart_by_their_first_byte),
       cmocka_unit_test(a_refusal_is_never_authentic),
       cmocka_unit_test(bytes_on_the_wire_are_those_of_an_independent_implementation),
