@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The last calls of a communicator that has failed, in a file (TUTTI_DUMP): one object of JSON that is both a dump of
  * torch's flight recorder ("version", "pg_config", "pg_status", "entries") and a trace for Perfetto ("traceEvents");
- * each of them passes over the members of the other. Times of entries are those of the wall clock, times of the trace
- * those of CLOCK_MONOTONIC, as in a time line. */
+ * each of them passes over the members of the other, Perfetto only behind its own ones, which so come first. Times of
+ * entries are those of the wall clock, times of the trace those of CLOCK_MONOTONIC, as in a time line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,12 +64,11 @@ static uint64_t elements_of(const struct dump *dump, const struct tt_call *call,
   return call->count * (is_whole ? (uint64_t)dump->comm->facts.first_nranks : 1);
 }
 
-/* The name by which torch's analyzer takes a call for the same on all ranks. */
+/* The name by which torch's analyzer takes a call for the same on all ranks. It refuses a dump with a name that it does
+ * not know, so a split or grow has that of its all-gather, and a barrier the one that all its versions know. */
 static const char *name_of(const struct tt_call *call)
 {
-  if (call->form == TT_FORM_BARRIER) return "barrier";
-  if (call->form == TT_FORM_GROW) return "grow";
-  return call->form == TT_FORM_SPLIT ? "split" : tt_kinds[call->collective].name;
+  return call->form == TT_FORM_BARRIER ? "all_reduce_barrier" : tt_kinds[call->collective].name;
 }
 
 static void entry_write(const struct dump *dump, const struct tt_recorded *at)
@@ -135,7 +134,13 @@ static void entries_write(const struct dump *dump)
     fprintf(dump->out, n++ ? ",\n" : "\n");
     entry_write(dump, &at);
   }
-  fprintf(dump->out, "],\n\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
+  fprintf(dump->out, "]");
+}
+
+static void spans_write(const struct dump *dump)
+{
+  struct tt_recorded at;
+  fprintf(dump->out, "\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":"
                      "\"rank %d\"}}", dump->comm->facts.first_rank, dump->comm->facts.first_rank);
   for (uint64_t op = dump->first; next_of(dump, &op, &at); op++) {
     struct tt_recorded next = {0};
@@ -149,7 +154,9 @@ static void entries_write(const struct dump *dump)
 static void dump_write(const struct dump *dump)
 {
   const struct tuttiComm *comm = dump->comm;
-  fprintf(dump->out, "{\"version\":\"2.10\",\"comm_lib_version\":\"tutti %d.%d.%d\",\"rank\":%d,\"failure\":",
+  fprintf(dump->out, "{");
+  spans_write(dump);
+  fprintf(dump->out, ",\n\"version\":\"2.10\",\"comm_lib_version\":\"tutti %d.%d.%d\",\"rank\":%d,\"failure\":",
           TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, comm->facts.first_rank);
   string_write(dump->out, tt_watch_failure(comm->parts.watch)->sentence);
   fprintf(dump->out, ",\n\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":");
