@@ -12,6 +12,7 @@ import torch.distributed as dist
 from .._comm import join
 from .._launch import unique_id
 from .._library import TuttiRemoteError, TuttiUsageError, refusal
+from .._words import id_read
 from ._collectives import Collectives, milliseconds
 from ._messages import Messages, has_key, set_key, store_errors
 from ._rendezvous import meet, share_store
@@ -209,15 +210,23 @@ def _id(store, rank, name, members, patience):
     while True:
         number = store.add("attempts", 0)
         if number > taken and has_key(store, f"id {number}"):
-            made = store.get(f"id {number}").decode()
-            if made != _OVER:
+            made = store.get(f"id {number}")
+            if made != _OVER.encode():
                 store.add(f"taken {rank}", number - taken)
-                return number, bytes.fromhex(made)
+                return number, _id_of(name, made)
         _look(name, members)
         if time.monotonic() > until:
             raise TuttiRemoteError(f"group {name} was not made in {patience:g} s: its rank 0 did not come")
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
+
+
+def _id_of(name, words):
+    try:
+        return id_read(words)
+    except ValueError as why:
+        raise TuttiRemoteError(f"what the store has for group {name} is no id of rank 0 ({why}): do all ranks have the "
+                               "same version of Tutti, and is the store theirs alone?") from None
 
 
 def _options(options, timeout):

@@ -7,6 +7,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from .._comm import init
+from .._words import PLACE_BYTES, place_make, place_read
 
 _PATIENCE = 5  # seconds for an address
 _CONNECT = timedelta(seconds=60)  # for a store whose rank lives, as a broadcast has just shown
@@ -46,18 +47,17 @@ def share_store(comm, timeout, host=None):
 
     TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose that address, so it is what communicators between hosts use.
     """
-    place, store = bytearray(512), None
+    place, store = bytearray(PLACE_BYTES), None
     if comm.rank == 0:
         store = _store(host or "127.0.0.1", 0, comm.size, True, timeout)
         places = [host] if host else [comm.address, socket.gethostname()]
-        text = " ".join([str(store.port), _network(), *filter(None, places)]).encode()
-        place[:len(text)] = text
+        place[:] = place_make(store.port, _network(), [name for name in places if name])
     comm.broadcast(place)
     if store is None:
-        port, network, *places = place.rstrip(b"\0").decode().split()
+        port, network, places = place_read(place)
         is_near = host is None and network == _network()
-        place = "127.0.0.1" if is_near else _reached(places, int(port))
-        store = _store(place, int(port), comm.size, False, min(timeout, _CONNECT))
+        where = "127.0.0.1" if is_near else _reached(places, port)
+        store = _store(where, port, comm.size, False, min(timeout, _CONNECT))
         store.set_timeout(timeout)
     comm.barrier()  # rank 0 may end with its store as soon as this returns: all are connected
     return store
