@@ -255,7 +255,7 @@ static int body(const struct ranks *self)
   struct setting setting;
   for (int k = 0, more; (more = setting_pick(&setting, k, self->nranks)) != 0; k++) {
     int is_extra = k >= most_rows(), is_many = self->nranks > MANY;
-    int kept = !below(&chance, IS_SANITIZED ? 8u : (is_extra ? 4u : 1u) * (is_many ? 2u : 1u));
+    int kept = !below(&chance, IS_SANITIZED ? 12u : (is_extra ? 4u : 1u) * (is_many ? 2u : 1u));
     int has_half = ranks_transports(1) && !is_extra && !is_many && !IS_SANITIZED;
     int is_elsewhere = has_half && (k + self->nranks + job->number) % 2;
     if (more < 0 || (!is_long && (!kept || is_elsewhere))) continue;

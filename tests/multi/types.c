@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "ranks.h"
+#include "slow.h"
 #include "trial.h"
 #include "tutti_fusion.h"
 
@@ -86,8 +87,10 @@ static void operations_and_types_are_exact(void **state)
   (void)state;
   for (int t = 0; ranks_transports(t); t++) {
     setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
-    for (int nranks = 1; nranks <= 5; nranks++) /* each number of them over one transport with the same bits */
+    for (int nranks = 1; nranks <= 5; nranks++) { /* each number of them over one transport with the same bits */
+      if (IS_SLOW && (nranks / 2 + t) % 2) continue;
       assert_int_equal(ranks_run_processes(nranks, exact, (nranks + t) % 2 ? &yes : NULL, 120), 0);
+    }
   }
 }
 
