@@ -148,6 +148,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
 {
   struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
+  tt_watch_told(parent->parts.watch);
   if (creation->is_known) return;
   const char *label = creation->startup.label ? comm->facts.label : "communicator that it shrinks to";
   if (creation->startup.key) child_tell(parent, creation->startup.key, label, code, comm->life.creation_error);

@@ -264,6 +264,10 @@ int tt_watch_startup_has(struct tt_watch *watch, const struct tt_startup *startu
 /* The start-up is over, successful or not, and tt_watch_startup is not called again. Any thread. */
 void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup);
 
+/* The caller is about to be told that a start-up has failed, and may end the process for that: others, who may not have
+ * heard why, are not to take this end for the cause. Any thread. */
+void tt_watch_told(struct tt_watch *watch);
+
 /* 1: the shrink of this key has ended because the lists of excluded ranks were unlike. Any thread. */
 int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);
 
