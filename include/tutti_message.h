@@ -41,8 +41,9 @@
  * messages that only it could send or receive, and no others; what it has sent before is received. tuttiCommDestroy and
  * tuttiCommFinalize complete sends and end receives for which nothing has come, with tuttiInvalidUsage; tuttiCommAbort
  * ends all. tuttiSendTag and tuttiRecvTag whose message is not over after timeout_ms of the communicator's config end
- * the communicator, as a late rank in a collective does, and a warning comes before (TUTTI_LATE_WARN_MS). A message
- * that was begun has no limit but that of tuttiMessageWait.
+ * the communicator, as a late rank in a collective does, and a warning comes before (TUTTI_LATE_WARN_MS).
+ * tuttiCommDestroy and tuttiCommFinalize end it likewise, and return that error, if for so long none of the messages
+ * ends that are left. A message that was begun has no other limit but that of tuttiMessageWait.
  *
  * Memory of devices is neither sent nor received yet: copy it to host memory first. */
 #ifndef TUTTI_MESSAGE_H

@@ -158,7 +158,8 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
     result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
   else if (state == TT_COMM_READY || state == TT_COMM_SUSPENDED) {
     result = tt_comm_drain(comm);
-    tt_messages_complete(comm);
+    tuttiResult_t completed = tt_messages_complete(comm);
+    if (result == tuttiSuccess) result = completed;
     atomic_store(&comm->life.state, TT_COMM_FINALIZED);
   }
   tt_comm_exit(comm);

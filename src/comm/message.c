@@ -222,19 +222,6 @@ int tt_messages_are_free(struct tuttiComm *comm)
   return 1;
 }
 
-void tt_messages_complete(struct tuttiComm *comm)
-{
-  struct tt_waiter waiter;
-  int look = 0, moved = 0;
-  if (!atomic_load(&comm->messages.n)) return;
-  while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
-  tt_messages_move(comm, 0, &moved); /* it knows all of them then */
-  tt_messages_cancel(comm->messages.engine, tuttiInvalidUsage);
-  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
-  tt_waiter_init(&waiter, comm->facts.oversubscribed);
-  while (atomic_load(&comm->messages.n)) look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
-}
-
 void tt_messages_finish(struct tuttiComm *comm)
 {
   if (!atomic_load(&comm->messages.n)) return; /* in good order: a halt would give up what others still wait for */
@@ -299,26 +286,71 @@ static const char *lateness_text(const struct tuttiMessage *handle, char text[TT
   return text;
 }
 
+static void late_warn(const struct tuttiMessage *handle)
+{
+  char text[TT_SENTENCE_BYTES / 2];
+  tt_log(TT_LOG_WARN, "rank %d: %s for %lld ms", handle->comm->facts.rank, lateness_text(handle, text),
+         (long long)handle->comm->facts.settings.late_warn_ms);
+}
+
+/* Ends the communicator. */
+static void late_fail(const struct tuttiMessage *handle)
+{
+  char text[TT_SENTENCE_BYTES / 2], sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "rank %d: %s within the timeout of %lld ms", handle->comm->facts.rank,
+           lateness_text(handle, text), (long long)handle->comm->facts.settings.timeout_ms);
+  tt_watch_fail(handle->comm->parts.watch, tuttiRemoteError, handle->peer == TT_ANY ? -1 : handle->peer, 0, sentence);
+}
+
 /* Waits for a message whose memory is the caller's, warns when it is late, and ends the communicator at the limit of
  * time: nothing may touch that memory afterwards. */
 static void wait_within_limits(struct tuttiMessage *handle)
 {
   const struct tt_settings *settings = &handle->comm->facts.settings;
   int limit_ms = settings->timeout_ms ? (int)settings->timeout_ms : -1, warn_ms = (int)settings->late_warn_ms;
-  char text[TT_SENTENCE_BYTES / 2];
   if (limit_ms < 0 || warn_ms < limit_ms) {
     wait_inside(handle, warn_ms);
-    if (!atomic_load(&handle->is_over))
-      tt_log(TT_LOG_WARN, "rank %d: %s for %d ms", handle->comm->facts.rank, lateness_text(handle, text), warn_ms);
+    if (!atomic_load(&handle->is_over)) late_warn(handle);
     if (limit_ms > 0) limit_ms -= warn_ms;
   }
   wait_inside(handle, limit_ms);
   if (atomic_load(&handle->is_over)) return;
-  char sentence[TT_SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence, "rank %d: %s within the timeout of %lld ms", handle->comm->facts.rank,
-           lateness_text(handle, text), (long long)settings->timeout_ms);
-  tt_watch_fail(handle->comm->parts.watch, tuttiRemoteError, handle->peer == TT_ANY ? -1 : handle->peer, 0, sentence);
+  late_fail(handle);
   wait_inside(handle, -1); /* it ends with the communicator's error */
+}
+
+/* The same limits for the messages that are left. */
+static void left_look(struct tuttiComm *comm, uint64_t waited_ns, int *is_warned)
+{
+  const struct tt_settings *settings = &comm->facts.settings;
+  uint64_t ms = waited_ns / 1000000;
+  int is_late = settings->timeout_ms && ms >= (uint64_t)settings->timeout_ms;
+  if (!is_late && (*is_warned || ms < (uint64_t)settings->late_warn_ms)) return;
+  while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
+  struct tt_message *left = tt_messages_left(comm->messages.engine);
+  if (left && is_late) late_fail(handle_of(left));
+  else if (left) late_warn(handle_of(left));
+  *is_warned = 1;
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
+}
+
+tuttiResult_t tt_messages_complete(struct tuttiComm *comm)
+{
+  struct tt_waiter waiter;
+  int look = 0, moved = 0, is_warned = 0, n = atomic_load(&comm->messages.n), left;
+  uint64_t since_ns = tt_now_ns();
+  if (!n) return tuttiSuccess;
+  while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
+  tt_messages_move(comm, 0, &moved); /* it knows all of them then */
+  tt_messages_cancel(comm->messages.engine, tuttiInvalidUsage);
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
+  tt_waiter_init(&waiter, comm->facts.oversubscribed);
+  for (; (left = atomic_load(&comm->messages.n)); n = left) {
+    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
+    if (left < n) since_ns = tt_now_ns();
+    else if (look) left_look(comm, tt_now_ns() - since_ns, &is_warned);
+  }
+  return tt_comm_standing(comm);
 }
 
 tuttiResult_t tt_message_run(struct tuttiComm *comm, struct tuttiMessage *handle)

@@ -329,8 +329,9 @@ void tt_messages_move_beside(struct tuttiComm *comm);
 /* 1: a thread that is in no operation may move them. */
 int tt_messages_are_free(struct tuttiComm *comm);
 
-/* Ends receives for which nothing has begun to come, and waits until all other messages are over. */
-void tt_messages_complete(struct tuttiComm *comm);
+/* Ends receives for which nothing has begun to come, and waits until all other messages are over, within the limits of
+ * one that is waited for. */
+tuttiResult_t tt_messages_complete(struct tuttiComm *comm);
 
 /* Ends all messages, with the reason why the communicator has failed; or, if it has not, as unfinished. */
 void tt_messages_finish(struct tuttiComm *comm);

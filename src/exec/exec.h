@@ -320,6 +320,10 @@ void tt_messages_end(struct tt_messages *messages, tuttiResult_t result);
 /* Takes a message that is over; NULL: there is none. */
 struct tt_message *tt_messages_over(struct tt_messages *messages);
 
+/* A message that is not over, once receives were ended: a send, or a receive that has begun to come; NULL: none is
+ * left. */
+struct tt_message *tt_messages_left(const struct tt_messages *messages);
+
 /* Finds the next link, from the i-th on, over which messages may still come; NULL if it is not open yet. Returns the
  * number to go on with; 0: there are no more. */
 int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link);

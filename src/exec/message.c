@@ -367,6 +367,18 @@ struct tt_message *tt_messages_over(struct tt_messages *messages)
   return over;
 }
 
+struct tt_message *tt_messages_left(const struct tt_messages *messages)
+{
+  for (int i = 0; i < messages->nused; i++) {
+    const struct route *route = messages->routes[messages->used[i]];
+    struct tt_message *send = route->now ? route->now : tt_priority_first(&route->queue);
+    if (send) return send;
+  }
+  const struct arrival *arrival = messages->arrivals;
+  while (arrival && !arrival->wanted) arrival = arrival->next;
+  return arrival ? arrival->wanted : NULL;
+}
+
 int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link)
 {
   for (; i < messages->nused; i++) {

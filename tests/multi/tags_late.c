@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages with tags that wait for each other, on every transport: ranks that all send first get all of it, and a send
- * or a receive without its other half has the limit of time of a communicator, which it ends.
+ * or a receive without its other half has the limit of time of a communicator, which it ends; so has the end of a
+ * communicator with a send that nobody takes.
  * Labels: processes. */
 #include <stdlib.h>
 #include <string.h>
@@ -90,12 +91,37 @@ static int any_body(const struct ranks *self)
   return alone_body(self, 0, TUTTI_ANY_SOURCE, "no rank has sent a message with tag 5 within the timeout of 300 ms");
 }
 
+/* Likewise, with a message that was begun. */
+static int end_body(const struct ranks *self)
+{
+  const char *sentence = "has not taken the message with tag 5 within the timeout of 300 ms";
+  tuttiComm_t comm;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiMessage_t message;
+  tuttiResult_t error;
+  static char x[UNTAKEN];
+  config.timeout_ms = 300;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (self->rank == 0) {
+    RANKS_CHECK(tuttiIsendTag(x, sizeof x, tuttiUint8, 1, 5, comm, &message) == tuttiSuccess);
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError && says(sentence));
+    RANKS_CHECK(tuttiMessageWait(&message, -1, NULL) == tuttiRemoteError && says(sentence));
+    return 0;
+  }
+  do RANKS_CHECK(tuttiCommGetAsyncError(comm, &error) == tuttiSuccess);
+  while (error == tuttiSuccess && usleep(1000) == 0);
+  RANKS_CHECK(error == tuttiRemoteError && comm_says(comm, sentence));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  return 0;
+}
+
 static void a_message_without_its_other_half_has_a_limit(void **state)
 {
   (void)state;
   on_all(2, send_body);
   on_all(2, receive_body);
   on_all(2, any_body);
+  on_all(2, end_body);
 }
 
 int main(void)
