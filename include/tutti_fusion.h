@@ -187,9 +187,9 @@
  *
  * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
  * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in
- * tuttiFusionDestroy has had no sign of others for so long: each step that a rank pushes is one. The sentence names the
- * ranks that are late, as far as the rank that found it knows them; after TUTTI_LATE_WARN_MS a warning does. A rank
- * that lacks a push itself is told so by its wait, as ever, and can go on.
+ * tuttiFusionDestroy has had no sign of others for so long: each step that a rank pushes is one, and so is each message
+ * that moves. The sentence names the ranks that are late, as far as the rank that found it knows them; after
+ * TUTTI_LATE_WARN_MS a warning does. A rank that lacks a push itself is told so by its wait, as ever, and can go on.
  *
  * Exchanges. With the updates "easgd" and "gossip" each rank trains weights of its own, by any optimizer, and pushes
  * these weights x instead of gradients, in every step or in every TAU-th one. A server has other weights y, and

@@ -331,21 +331,20 @@ tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;
   pthread_mutex_lock(&shared->mutex);
-  int is_over = shared->failed != tuttiSuccess;
-  pthread_mutex_unlock(&shared->mutex);
-  if (is_over) return tuttiSuccess;
-  channels_abort(&fusion->config);
-  pthread_mutex_lock(&shared->mutex);
-  shared->sleep.is_asleep = 0;
-  shared->pushes++;
-  pthread_cond_signal(&shared->wake);
-  while (shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex); /* the engine ends them */
+  if (shared->failed == tuttiSuccess && shared->is_stopping < 2) {
+    channels_abort(&fusion->config);
+    shared->sleep.is_asleep = 0;
+    shared->pushes++;
+    pthread_cond_signal(&shared->wake);
+  }
+  while (shared->failed == tuttiSuccess && shared->is_stopping < 2) /* the engine ends them */
+    pthread_cond_wait(&shared->done, &shared->mutex);
   pthread_mutex_unlock(&shared->mutex);
   return tuttiSuccess;
 }
 
 /* A step of which not all tensors were pushed is aborted. */
-void tt_fusion_engine_stop(struct tuttiFusion *fusion)
+static void engine_stop(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;
   if (!fusion->has_thread) return;
@@ -362,16 +361,27 @@ void tt_fusion_engine_stop(struct tuttiFusion *fusion)
   pthread_mutex_unlock(&shared->mutex);
   pthread_join(fusion->thread, NULL);
   fusion->has_thread = 0;
+  pthread_mutex_lock(&shared->mutex);
+  shared->is_stopping = 2;
+  pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+tuttiResult_t tt_fusion_stop(struct tuttiFusion *fusion)
+{
+  struct config *config = &fusion->config;
+  tuttiResult_t result = tuttiSuccess;
+  engine_stop(fusion);
+  while (config->nchannels > 0) { /* the first one is the parent of the others */
+    tuttiResult_t destroyed = tt_comm_destroy(config->channel[--config->nchannels]);
+    if (result == tuttiSuccess) result = destroyed;
+  }
+  return result;
 }
 
 tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion)
 {
-  tuttiResult_t result = tuttiSuccess;
-  tt_fusion_engine_stop(fusion);
-  for (int c = fusion->config.nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
-    tuttiResult_t destroyed = tt_comm_destroy(fusion->config.channel[c]);
-    if (result == tuttiSuccess) result = destroyed;
-  }
+  tuttiResult_t result = tt_fusion_stop(fusion);
   fusion_free(fusion);
   return result;
 }

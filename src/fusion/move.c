@@ -13,7 +13,8 @@
  *
  * A fusion with servers ends before its state is read, as by tuttiFusionDestroy: until all of its ranks have come here,
  * or have left it, they serve each other. If the new one fails meanwhile, some never come: so the old one fails, on all
- * ranks. Its weights move in served_move.c. */
+ * ranks. Its channel ends before this rank waits for others over the new one: so what they send to this rank over the
+ * old one ends, too, and nobody waits here for a rank that waits there. Its weights move in served_move.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -240,7 +241,7 @@ tuttiResult_t tt_fusion_take(struct tuttiFusion *fusion, struct tuttiFusion *fro
     if (config->tensors[i].is_coded && config->tensors[i].count > most) most = config->tensors[i].count;
   if (from && from->served) {
     from->served->heir = config->channel[0];
-    tt_fusion_engine_stop(from);
+    tt_fusion_stop(from); /* an error of it is known */
     from->served->heir = NULL;
   }
   tuttiResult_t result = agree(fusion, from, &agreed);

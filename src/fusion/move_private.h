@@ -32,8 +32,9 @@ struct past {
  * ranks: tuttiInvalidUsage: their states are of steps that do not go together; tuttiSystemError; of the channel. */
 tuttiResult_t tt_fusion_take(struct tuttiFusion *fusion, struct tuttiFusion *from);
 
-/* create.c: ends the engine, after the step under way; with servers once all ranks have. */
-void tt_fusion_engine_stop(struct tuttiFusion *fusion);
+/* create.c: ends the engine, after the step under way, with servers once all ranks have, and then the channels. Errors:
+ * as tt_comm_destroy. */
+tuttiResult_t tt_fusion_stop(struct tuttiFusion *fusion);
 
 /* coded.c: waits until the engine has ended the last step, unless it has failed. Errors: a step is under way for the
  * caller. */

@@ -252,13 +252,6 @@ int tt_packets_are_queued(const struct mailbox *mailbox, int rank)
   return posting != NULL;
 }
 
-int tt_packets_say_farewell(const struct mailbox *mailbox)
-{
-  const struct posting *posting = mailbox->postings;
-  while (posting && posting->packet->head.kind != LEAVES) posting = posting->next;
-  return posting != NULL;
-}
-
 static void posting_free(struct mailbox *mailbox, struct posting *posting)
 {
   struct packet *packet = posting->packet;

@@ -49,6 +49,11 @@ static int has_not_left(const struct tuttiFusion *fusion, int rank)
   return !fusion->served->left[rank];
 }
 
+static int has_not_taken(const struct tuttiFusion *fusion, int rank)
+{
+  return tt_packets_are_queued(&fusion->served->mailbox, rank);
+}
+
 /* Writes "rank 3" or "ranks 1, 2"; returns how many they are. */
 static int ranks_write(const struct tuttiFusion *fusion, is_late_t is_late, char text[RANKS_BYTES])
 {
@@ -87,8 +92,10 @@ static void others_write(const struct tuttiFusion *fusion, char text[SENTENCE_BY
     snprintf(text, SENTENCE_BYTES, "in the creation of a fusion for %s", ranks);
     return;
   }
-  ranks_write(fusion, has_not_left, ranks);
-  snprintf(text, SENTENCE_BYTES, "in tuttiFusionDestroy without a sign of others: not destroyed by %s", ranks);
+  int n = ranks_write(fusion, has_not_left, ranks);
+  const char *what = n ? "not destroyed" : "messages not taken";
+  if (!n) ranks_write(fusion, has_not_taken, ranks);
+  snprintf(text, SENTENCE_BYTES, "in tuttiFusionDestroy without a sign of others: %s by %s", what, ranks);
 }
 
 /* ---- for how long ---- */
@@ -99,7 +106,7 @@ tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
   const struct served *served = fusion->served;
   struct patience *patience = &fusion->served->patience;
   int in_step = served->member.nsent == config->n || served->member.is_held_back;
-  int for_others = !served->deaths.is_made || (served->is_leaving && served->nleft < config->nranks);
+  int for_others = !served->deaths.is_made || served->is_leaving;
   char text[SENTENCE_BYTES];
   if (!in_step && (moved || !for_others)) {
     patience->since_ns = 0;

@@ -207,7 +207,7 @@ struct shared {
   uint64_t pushes;            /* counts what the engine has to look at */
   int nstreams;               /* tensors that wait for their stream */
   int all_waiters;            /* who waits for all tensors */
-  int is_stopping;
+  int is_stopping;            /* 1: the engine is to end; 2: it has */
   struct asked asked;
   tuttiResult_t failed;
   char sentence[TT_SENTENCE_BYTES];

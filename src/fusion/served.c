@@ -282,13 +282,14 @@ static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
   return moved;
 }
 
-/* All have left: nobody needs anything but the farewells of others. A rank that has them all takes nothing more, so
- * whatever else is on its way there, as its death may be heard of late, is not waited for. */
+/* All have left, and nothing is on its way from this rank. A rank that has heard less takes one message at a time, so
+ * behind a half of one it would not find the farewells of others. To a rank that is over itself nothing is on its way:
+ * its channel ends at once, whatever it does then. */
 static int is_over(const struct tuttiFusion *fusion)
 {
   const struct served *served = fusion->served;
-  return served->is_leaving && served->nleft == fusion->config.nranks && !served->mailbox.first &&
-         !tt_packets_say_farewell(&served->mailbox);
+  return served->is_leaving && served->nleft == fusion->config.nranks && !served->mailbox.postings &&
+         !served->mailbox.first;
 }
 
 static tuttiResult_t serve(struct tuttiFusion *fusion)

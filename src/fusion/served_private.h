@@ -191,9 +191,8 @@ int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 /* Errors: tuttiRemoteError: this rank has sent what no correct rank sends. */
 tuttiResult_t tt_packet_wrong(const struct tuttiFusion *fusion, int rank);
 
-/* 1: something is on its way to this rank. A farewell of this rank is on its way. */
+/* 1: something is on its way to this rank. */
 int tt_packets_are_queued(const struct mailbox *mailbox, int rank);
-int tt_packets_say_farewell(const struct mailbox *mailbox);
 
 /* Frees what was on its way, once the channel is destroyed. */
 void tt_packets_free(struct mailbox *mailbox);
@@ -391,7 +390,8 @@ void tt_exchange_end(struct tuttiFusion *fusion, int tensor, int owner, const fl
 /* ---- patience.c ---- */
 
 /* Warns, or fails, if this rank has waited too long for others: in the making, for weights of a step that it has
- * pushed, or, once it has left, for a sign of those that have not. After each turn of the engine. */
+ * pushed, or, once it has left, for a sign of those that have not, or have not taken its messages. After each turn of
+ * the engine. */
 tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved);
 
 /* The sleep of the engine (struct tt_waiter), which a push ends; its descriptor. Errors: tuttiSystemError: none is

@@ -4,7 +4,7 @@
  * contribution of a live rank is in them exactly once, unless `dropped` says otherwise; where ranks exchange weights
  * that are the same on all, these keep their bits. Where all ranks count a move may end on some ranks alone, and the
  * next one then says so on all.
- * "--seed N": the moments of death; "--times N": so many of each kind.
+ * "--seed N": the moments of death; "--times N": so many times as many.
  * Labels: processes. */
 #include <pthread.h>
 #include <signal.h>
@@ -209,8 +209,10 @@ static void alike_check(const struct task *task, const char *which, int counts[3
   counts[!atomic_load(&task->ended[first]) ? 2 : atomic_load(&task->moved[first]) == 1 + tuttiSuccess]++;
 }
 
-static void moved_check(const char *transport, int quorum, const struct rule *rule, uint64_t seed, int counts[3])
+/* The first three seeds have both transports, a slow rank and none, and a victim that moves and one that leaves. */
+static void moved_check(int quorum, const struct rule *rule, uint64_t seed, int counts[3])
 {
+  const char *transport = ranks_transport_of(seed);
   struct task *task = ranks_shared(sizeof *task);
   uint64_t chance = seed + (rule ? (uint64_t)(1 + rule - rules) << 32 : 0);
   char which[160];
@@ -219,10 +221,11 @@ static void moved_check(const char *transport, int quorum, const struct rule *ru
   task->rule = rule;
   task->victim = (int)below(&chance, RANKS);
   task->us = (useconds_t)below(&chance, MOVE_US);
-  task->slow = (int)below(&chance, 2) ? (task->victim + 1 + (int)below(&chance, RANKS - 1)) % RANKS : -1;
-  if (task->slow >= 0) task->us *= 5;
+  task->slow = (task->victim + 1 + (int)below(&chance, RANKS - 1)) % RANKS;
+  if (seed / 3 % 2 == 0) task->slow = -1;
+  else task->us *= 5;
   task->before = MOVE;
-  task->is_left = below(&chance, 4) == 0;
+  task->is_left = (seed + seed / 4) % 4 == 3;
   int nbad = run_fusion(transport, RANKS, move_body, task);
   snprintf(which, sizeof which, "%s, %s (quorum %d), seed %llu: rank %d died after %d us, slow %d, left %d", transport,
            rule ? rule->name : "by steps", quorum, (unsigned long long)seed, task->victim, (int)task->us, task->slow,
@@ -231,43 +234,54 @@ static void moved_check(const char *transport, int quorum, const struct rule *ru
   alike_check(task, which, counts);
 }
 
-static void moved_run(int quorum, const struct rule *rule, int n, int counts[3])
+/* quorum 0: the rules without a decision, in turn. */
+static void moved_run(int quorum, int n)
 {
+  int counts[3] = {0, 0, 0};
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int k = 0; k < n; k++) {
-    uint64_t seed = first_seed + (uint64_t)k;
-    moved_check(ranks_transport_of(seed), quorum, rule, seed, counts);
-  }
+  for (int k = 0; k < n; k++)
+    moved_check(quorum, quorum ? NULL : &rules[(k + k / RULES) % RULES], first_seed + (uint64_t)k, counts);
   unsetenv("TUTTI_DEBUG");
-}
-
-static void counts_print(const int counts[3])
-{
   print_message("%d moved at once, %d once more, %d on some ranks alone\n", counts[1], counts[0], counts[2]);
 }
 
 static void with_a_quorum_a_death_in_a_move_has_one_verdict(void **state)
 {
-  int counts[3] = {0, 0, 0};
   (void)state;
-  moved_run(2, NULL, 4 * times, counts);
-  counts_print(counts);
+  moved_run(2, 3 * times);
 }
 
 static void where_all_count_a_move_goes_on_or_is_known_to_be_half_made(void **state)
 {
-  int counts[3] = {0, 0, 0};
   (void)state;
-  moved_run(RANKS, NULL, 4 * times, counts);
-  counts_print(counts);
+  moved_run(RANKS, 3 * times);
 }
 
 static void without_a_decision_a_death_in_a_move_has_one_verdict(void **state)
 {
-  int counts[3] = {0, 0, 0};
   (void)state;
-  for (int rule = 0; rule < RULES; rule++) moved_run(0, &rules[rule], 2 * times, counts);
-  counts_print(counts);
+  moved_run(0, RULES * times);
+}
+
+/* Three ranks move by a rule, and rank 3 leaves the fusion, and dies so long after that. Lane 0 of links is that of
+ * collectives, and 1 that of messages. */
+static void offers_run(const char *transport, const struct rule *rule, const char *faults, useconds_t us)
+{
+  struct task *task = ranks_shared(sizeof *task);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_LANES", "1", 1);
+  setenv("TUTTI_FAULT", faults, 1);
+  task->meeting = meeting_make(RANKS);
+  task->rule = rule;
+  task->victim = 3;
+  task->slow = -1;
+  task->us = us;
+  task->is_left = 1;
+  int nbad = run_fusion(transport, RANKS, move_body, task);
+  if (nbad != 1) fail_msg("%s, %s: %d ranks failed", transport, rule->name, nbad);
+  unsetenv("TUTTI_LANES");
+  unsetenv("TUTTI_FAULT");
+  unsetenv("TUTTI_DEBUG");
 }
 
 /* Ranks 1 and 3 hear late of each other, so rank 3, which leaves the fusion, still serves when it dies. Rank 0 is to
@@ -276,27 +290,30 @@ static void without_a_decision_a_death_in_a_move_has_one_verdict(void **state)
 static void a_rank_that_has_ended_holds_up_no_move(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
   setenv("TUTTI_SHM_SLOTS", "4", 1);
   setenv("TUTTI_SHM_SLOT_BYTES", "4096", 1);
-  setenv("TUTTI_LANES", "1", 1); /* lane 0 is that of collectives, and 1 that of messages */
-  setenv("TUTTI_FAULT", "rank=1,peer=3,lane=1,side=recv,action=delay:500ms;"
-         "rank=3,peer=1,lane=1,side=recv,action=delay:500ms", 1);
-  for (int k = 0; k < 2 * times; k++) {
-    struct task *task = ranks_shared(sizeof *task);
-    task->meeting = meeting_make(RANKS);
-    task->rule = &rules[k % 2];
-    task->victim = 3;
-    task->slow = -1;
-    task->us = 250000;
-    task->is_left = 1;
-    assert_int_equal(run_fusion("shm", RANKS, move_body, task), 1);
-  }
+  for (int k = 0; k < times; k++)
+    offers_run("shm", &rules[k % 2],
+               "rank=1,peer=3,lane=1,side=recv,action=delay:500ms;rank=3,peer=1,lane=1,side=recv,action=delay:500ms",
+               250000);
   unsetenv("TUTTI_SHM_SLOTS");
   unsetenv("TUTTI_SHM_SLOT_BYTES");
-  unsetenv("TUTTI_LANES");
-  unsetenv("TUTTI_FAULT");
-  unsetenv("TUTTI_DEBUG");
+}
+
+/* The others hear late that rank 2 has left, so rank 3 still serves when it dies. Then rank 1 offers what it has to
+ * rank 0. The head has come there, and the bytes are under way, when rank 1 hears that all have left. Rank 0, which
+ * receives one message at a time, finds the farewell of rank 2 behind these bytes: rank 1 has to send them before it
+ * waits for rank 0 in the move. Each packet is two messages of a link, and the first packets are that the fusion is
+ * made, the farewell, and the offer. */
+static void a_half_sent_offer_holds_up_no_move(void **state)
+{
+  (void)state;
+  for (int k = 0; k < 2 * times; k++)
+    offers_run(ranks_transport_of((uint64_t)k), &rules[(k + 1) % 2],
+               "rank=1,peer=0,lane=1,side=send,nth=6,action=delay:1500ms;"
+               "rank=2,peer=0,lane=1,side=send,nth=3,action=delay:900ms;"
+               "rank=2,peer=1,lane=1,side=send,nth=3,action=delay:900ms;"
+               "rank=2,peer=3,lane=1,side=send,nth=3,action=delay:900ms", 400000);
 }
 
 int main(int argc, char **argv)
@@ -306,6 +323,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(where_all_count_a_move_goes_on_or_is_known_to_be_half_made),
       cmocka_unit_test(without_a_decision_a_death_in_a_move_has_one_verdict),
       cmocka_unit_test(a_rank_that_has_ended_holds_up_no_move),
+      cmocka_unit_test(a_half_sent_offer_holds_up_no_move),
   };
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);

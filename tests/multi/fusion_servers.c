@@ -282,6 +282,32 @@ static void waits_without_an_end_end_the_fusion(void **state)
   timeout_set(0);
 }
 
+/* Both ranks have said that they leave, but the bytes of rank 0's farewell, behind their head, do not go. */
+static int farewell_body(const struct ranks *self)
+{
+  struct job job = {.quorum = 2};
+  tuttiComm_t comm;
+  if (self->rank) unsetenv("TUTTI_TIMEOUT_MS");
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) != tuttiSuccess && says("messages not taken by rank 1"));
+  gradients_free(&job.g);
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void a_farewell_that_is_not_taken_ends_the_fusion(void **state)
+{
+  (void)state;
+  timeout_set(2);
+  setenv("TUTTI_LANES", "1", 1); /* lane 1 is that of messages */
+  setenv("TUTTI_FAULT", "rank=0,lane=1,side=send,nth=2,action=delay:3600s", 1);
+  assert_int_equal(run_fusion("shm", 2, farewell_body, NULL), 0);
+  unsetenv("TUTTI_FAULT");
+  unsetenv("TUTTI_LANES");
+  timeout_set(0);
+}
+
 /* Each of two ranks lacks what the other one has pushed. They meet before whatever has to end within the timeout. */
 static int own_body(const struct ranks *self)
 {
@@ -479,6 +505,7 @@ int main(void)
       cmocka_unit_test(stale_contributions_count_once_and_within_the_bound),
       cmocka_unit_test(steps_without_elements_end),
       cmocka_unit_test(waits_without_an_end_end_the_fusion),
+      cmocka_unit_test(a_farewell_that_is_not_taken_ends_the_fusion),
       cmocka_unit_test(a_rank_that_lacks_a_push_names_it),
       cmocka_unit_test(a_rank_that_has_left_waits_for_those_that_go_on),
       cmocka_unit_test(weights_that_were_not_given_are_not_served),
