@@ -174,12 +174,14 @@
  * the next live rank, in a circle, serves the elements of a dead one, from the newest weights that one of the live
  * ranks was given. So what a rank was given is never taken back, and its contributions count once, those that were
  * under way included; with k > 1 up to k - 1 contributions to an element that were answered, but were not yet an
- * update, are lost with each server. Contributions of a dead rank may count in some elements and not in others, and
- * what no live rank was given of an element is lost. A rank that waits for the dead server waits until the new one has
- * heard of all live ranks. Planes behind the weights begin as zeros. With "easgd" the center begins there once more, as
- * the weights of the rank that exchanged them last; with "gossip" the weights of a dead rank are gone, nobody else
- * serves them, and an exchange with it that was not answered changes neither side (`dropped`). In both the sum of all
- * weights changes then. For the first of these each rank keeps one copy of all weights.
+ * update, are lost with each server. The codec of a live rank keeps the same as if nobody had died: a contribution that
+ * was under way is encoded to the same bits once more. Contributions of a dead rank may count in some elements and not
+ * in others, and what no live rank was given of an element is lost, as is what its codec has kept. A rank that waits
+ * for the dead server waits until the new one has heard of all live ranks. Planes behind the weights begin as zeros.
+ * With "easgd" the center begins there once more, as the weights of the rank that exchanged them last; with "gossip"
+ * the weights of a dead rank are gone, nobody else serves them, and an exchange with it that was not answered changes
+ * neither side (`dropped`). In both the sum of all weights changes then. For the first of these each rank keeps one
+ * copy of all weights.
  *
  * The death of a rank in tuttiFusionCreate may end the creation of a fusion that survives deaths: then all live ranks
  * get tuttiRemoteError there, else all get tuttiSuccess. Once it has returned tuttiSuccess on one rank it does so on
@@ -475,15 +477,18 @@ TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int p
  * fewer. New ranks give tuttiFusionCreate a quorum of the new set.
  *   quorum k < n  All go on from the newest weights that a rank of the new set has completely, also of elements whose
  *                 server is gone. A rank that is behind them, as a new one is after the first update, contributes
- *                 nothing in its first step (`dropped`), and gets them by its wait
+ *                 nothing in its first step (`dropped`), and gets them by its wait. A step that was under way when the
+ *                 old fusion failed counts in all elements or in none, and what its rank's codec keeps is accordingly
  *   quorum n      As without servers: `updates` is the lowest, and what a rank that is gone has served is given again
  *   others        Elements go on from their server's weights, or else from the newest that a rank of the new set was
  *                 given. All ranks keep their steps, and by how many updates they are behind; a new one begins with the
  *                 steps of the slowest, as far behind as one that was given nothing since the first update. If the old
  *                 fusion has failed, a step that was under way may count in some elements; that is logged, and so are
- *                 contributions that waited for a quorum, which count nowhere. With "easgd" the center moves likewise,
- *                 and an ALPHA that was not given follows from the number of ranks. With "gossip" each rank keeps its
- *                 weights, and a new one gives its own
+ *                 contributions that waited for a quorum, which count nowhere. Codecs keep what they kept before that
+ *                 step, in all elements: where it has counted, what earlier steps left out counts once more in a later
+ *                 one, and what it left out itself is lost. With "easgd" the center moves likewise, and an ALPHA that
+ *                 was not given follows from the number of ranks. With "gossip" each rank keeps its weights, and a new
+ *                 one gives its own
  * Planes behind the weights move with them from servers, and begin as zeros where a copy of the weights goes on.
  *
  * Errors: as tuttiFusionCreate; then *fusion is as before. If it has servers, and the options of the ranks were the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fusions with servers that go on over the communicator of a shrink, after a death, and of a grow, with a new rank:
  * weights tell which contributions are in them, so each one counts at most once, and those of live ranks exactly once,
- * unless `dropped` says otherwise; what the update keeps beside the weights moves bit by bit.
+ * unless `dropped` says otherwise; what the update keeps beside the weights moves bit by bit. Codecs keep what they
+ * kept before a step of which not all was answered.
  * Labels: processes. */
 #include <signal.h>
 #include <unistd.h>
@@ -268,12 +269,100 @@ static void contributions_of_live_ranks_count_once_across_moves(void **state)
   unsetenv("TUTTI_DEBUG");
 }
 
+/* ---- a step of which a half was answered ---- */
+
+#define CODED 600
+
+struct half {
+  struct meeting *meeting;
+  _Atomic int updates; /* of tensor 1 */
+};
+
+static tuttiResult_t half_count(void *context, const tuttiFusionShard_t *shard)
+{
+  struct half *half = context;
+  if (shard->tensor == 1) atomic_fetch_add(&half->updates, 1);
+  return count(context, shard);
+}
+
+/* The step of rank 0 of which it has the answer of its own server alone, though that of rank 1 has counted it, too. */
+static int half_step(const struct ranks *self, tuttiFusion_t fusion, float in[2][CODED], float out[2][CODED])
+{
+  struct half *half = self->argument;
+  for (int t = 0; t < 2; t++)
+    RANKS_CHECK(tuttiFusionPush(fusion, t, in[t], out[t], CODED, tuttiFloat32, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWait(fusion, 0) == tuttiSuccess);
+  RANKS_CHECK(meeting_await(&half->updates, 2));
+  RANKS_CHECK(tuttiFusionAbort(fusion) == tuttiSuccess);
+  return tuttiFusionWait(fusion, 1) != tuttiRemoteError;
+}
+
+static int rests_read(const struct ranks *self, tuttiFusion_t fusion, float rests[2][CODED])
+{
+  for (int t = 0; t < 2; t++)
+    RANKS_CHECK(tuttiFusionState(fusion, t, 1, rests[t], CODED, 0) == tuttiSuccess);
+  return 0;
+}
+
+/* A sparse codec gives a whole tensor to one owner: these to rank 0, and to rank 1. */
+static int half_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t halves[] = {{"here", CODED, tuttiFloat32}, {"there", CODED, tuttiFloat32}};
+  static float in[2][CODED], out[2][CODED], before[2][CODED], after[2][CODED];
+  struct half *half = self->argument;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  tuttiComm_t comm, again;
+  tuttiFusion_t fusion;
+  config.update = "function";
+  config.function = half_count;
+  config.context = half;
+  config.quorum = 1;
+  config.staleness = 1000;
+  config.codec = "drop:0.5";
+  config.codec_least = CODED;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommSplit(comm, 0, self->rank, &again, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, halves, 2, &config) == tuttiSuccess);
+  for (int t = 0; t < 2; t++) {
+    RANKS_CHECK(tuttiFusionState(fusion, t, 0, out[t], CODED, 1) == tuttiSuccess);
+    for (int e = 0; e < CODED; e++) in[t][e] = (float)(1 + (e * 7 + t) % 97);
+  }
+  for (int t = 0; t < 2 && self->rank == 0; t++)
+    RANKS_CHECK(tuttiFusionPush(fusion, t, in[t], out[t], CODED, tuttiFloat32, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  RANKS_CHECK(rests_read(self, fusion, before) == 0);
+  for (int t = 0; t < 2; t++)
+    for (int e = 0; e < CODED; e++) RANKS_CHECK(out[t][e] + before[t][e] == (self->rank ? 0 : in[t][e]));
+  if (self->rank == 0) RANKS_CHECK(half_step(self, fusion, in, out) == 0);
+  RANKS_CHECK(meeting_wait(half->meeting));
+  RANKS_CHECK(tuttiFusionMove(&fusion, again) == tuttiSuccess);
+  RANKS_CHECK(rests_read(self, fusion, after) == 0);
+  RANKS_CHECK(memcmp(before, after, sizeof before) == 0);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(again) == tuttiSuccess);
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+static void what_codecs_keep_is_as_before_a_step_that_was_half_answered(void **state)
+{
+  struct half *half = ranks_shared(sizeof *half);
+  (void)state;
+  half->meeting = meeting_make(2);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_LANES", "1", 1); /* lane 1 is that of messages: that the fusion is made, and answers, two for each */
+  setenv("TUTTI_FAULT", "rank=1,lane=1,side=send,nth=5,action=delay:3600s", 1);
+  assert_int_equal(run_fusion("shm", 2, half_body, half), 0);
+  unsetenv("TUTTI_FAULT");
+  unsetenv("TUTTI_LANES");
+  unsetenv("TUTTI_DEBUG");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(with_a_quorum_a_step_counts_once_before_or_after_a_move),
       cmocka_unit_test(where_all_count_a_step_that_has_failed_is_taken_back),
       cmocka_unit_test(contributions_of_live_ranks_count_once_across_moves),
+      cmocka_unit_test(what_codecs_keep_is_as_before_a_step_that_was_half_answered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
