@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #define COUNT (1 << 19)
-#define UPDATES 100
+#define UPDATES (IS_SLOW ? 30 : 100)
 #define WARM 30          /* updates after which memory is looked at */
 #define GROWTH_KIB 20480 /* ten times the weights; rank 1 would have ten times that */
 #define WORDS 4096       /* bytes of the short messages on their way */
