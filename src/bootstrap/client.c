@@ -109,7 +109,8 @@ static void foreign_came(struct tt_root *root, const struct tt_hello *hello)
 {
   char theirs[TT_VERSIONS_TEXT_BYTES], ours[TT_VERSIONS_TEXT_BYTES];
   tt_root_first(root);
-  root->unlike++;
+  int is_told = hello->versions.library != 0; /* else it comes again before it believes it */
+  if (is_told && hello->src < 64) root->unlike |= (uint64_t)1 << hello->src;
   tt_root_fail(root, tuttiInvalidUsage, "rank %u has %s, and the start-up's root (pid %d on %s) has %s: install the "
                "same version everywhere", hello->src, tt_versions_text(hello->versions, theirs), (int)root->self.pid,
                root->self.host_name, tt_versions_text(tt_versions_ours(), ours));

@@ -61,9 +61,14 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
     if (client->has_slot || client->stage != CLIENT_RECORD) tt_client_tell(client, TT_START_FAILURE);
 }
 
+static uint32_t unlike_count(const struct tt_root *root)
+{
+  return (uint32_t)__builtin_popcountll(root->unlike);
+}
+
 static int is_complete(const struct tt_root *root)
 {
-  uint32_t heard = root->left + root->lost + root->unlike;
+  uint32_t heard = root->left + root->lost + unlike_count(root);
   if (root->code) return root->derived || (root->nranks && heard >= root->least) || tt_now_ns() > root->over_ns;
   return root->nranks && root->left == root->nranks;
 }
@@ -288,7 +293,7 @@ int tt_root_is_early(const struct tt_id *id)
   tt_service_lock();
   for (struct tt_root *root = tt_process.roots; root; root = root->next)
     if (is_of(root, id) && root->nonce == id->nonce)
-      is_early = root->code && root->came + root->unlike < root->nranks;
+      is_early = root->code && root->came + unlike_count(root) < root->nranks;
   tt_service_unlock();
   tt_service_release();
   return is_early;

@@ -68,7 +68,7 @@ struct tt_root {
   uint32_t reference; /* the rank that the others are compared with */
   struct slot *slots;
   uint32_t came, left, lost;
-  uint32_t unlike;             /* ranks of another version that came: they have no slot */
+  uint64_t unlike;             /* a bit for each rank below 64 of another version that came: they have no slot */
   uint32_t rounds, arrived;    /* complete rounds; peer infos of the round under way */
   size_t len;                  /* bytes of a peer info in the round under way */
   int is_broadcast;            /* rank 0 alone gives a peer info in this round */

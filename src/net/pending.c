@@ -167,7 +167,8 @@ static void foreign_refuse(struct tt_pending *slot, const struct tt_credentials 
   static const struct tt_session none;
   uint8_t verdict[TT_VERDICT_BYTES];
   struct tt_session session;
-  tt_verdict_make(verdict, TT_STATUS_VERSION, slot->reply, slot->ns, credentials, &session);
+  if (!hello->versions.library) tt_verdict_refuse(verdict, TT_STATUS_VERSION); /* such an old one knows only that */
+  else tt_verdict_make(verdict, TT_STATUS_VERSION, slot->reply, slot->ns, credentials, &session);
   send_all(slot->watcher.fd, verdict, sizeof verdict);
   slot_refuse(slot, TT_REFUSED_VERSION);
   if (admission && hello->kind == TT_HELLO_RENDEZVOUS) admission->client(admission->owner, hello, &none, -1);
