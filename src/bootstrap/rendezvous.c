@@ -262,7 +262,8 @@ static int root_is_here(const struct tt_rendezvous *r)
   return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
 }
 
-/* Ranks that come a moment later are to hear of a mistake, too, although this process may end, and the root with it. */
+/* Ranks that come a moment later are to hear of another version, too, although this process may end, and the root with
+ * it. */
 static void late_ones_hear(const struct tt_rendezvous *r)
 {
   if (r->code != tuttiInvalidUsage || !root_is_here(r)) return;

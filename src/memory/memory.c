@@ -71,7 +71,9 @@ int tt_memory_fits(size_t len, uint64_t *available)
   uint64_t before = atomic_fetch_add_explicit(&tt_process.memory_asked, len, memory_order_relaxed);
   if (before && len < LOOK_BYTES && before / LOOK_BYTES == (before + len) / LOOK_BYTES) return 1;
   *available = memory_available();
-  return len <= *available;
+  if (len <= *available) return 1;
+  atomic_store_explicit(&tt_process.memory_asked, 0, memory_order_relaxed); /* so the next one looks */
+  return 0;
 }
 
 /* Pages are mapped when they are touched. Mapping all of them here would hold the lock of the process's address space,

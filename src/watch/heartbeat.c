@@ -8,7 +8,7 @@
  *
  * The kernel tells the end of a process at once (a pidfd), which beats tell after 50 ms. Each rank asks it for that of
  * the next process in the ring, and, when that one has ended or left, of the one behind it: so the ends of several are
- * told one after the other. Where the kernel does not tell, beats do. */
+ * told one after the other, for a descriptor in each communicator. Where the kernel does not tell, beats do. */
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -196,8 +196,8 @@ static void ended(struct tt_watcher *watcher, uint32_t events)
 /* Asks for the end of the next process unless that was done. A rank is believed to be dead only once it was trusted. */
 static void end_follow(struct tt_watch *watch)
 {
+  if (!watch->has_others || (watch->end_rank >= 0 && !has_left(watch, watch->end_rank))) return;
   int rank = next_rank(watch);
-  if (rank == watch->end_rank) return;
   end_close(watch);
   if (rank < 0 || !watch->peers[rank].trusted || life_of(watch, rank) == TT_LIFE_UNKNOWN) return;
   watch->end_rank = rank;

@@ -81,7 +81,8 @@ struct tt_watch {
   _Atomic uint64_t clock_ns; /* stands still while this process does; ages are measured on it */
   int ready, left, held;
   struct tt_watcher end;  /* of the next process of this host: heartbeat.c; fd -1: none */
-  int end_rank;           /* whose end it is, or was asked for in vain */
+  int end_rank;           /* whose end it is, or was asked for in vain; -1: nobody's yet */
+  int has_others;         /* 1: ranks of this host are other processes */
   int wake;               /* an eventfd on which the set-up sleeps until others have come; -1: it waits for none */
   struct tt_control control;
   struct tt_wait wait;

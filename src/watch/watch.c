@@ -176,6 +176,8 @@ static tuttiResult_t survey(struct tt_watch *watch)
   for (int rank = 0; rank < watch->nranks; rank++) {
     if (watch->members[rank].host_index != watch->members[watch->rank].host_index) continue;
     if (rank == watch->rank) watch->slot_index = watch->nlocal;
+    const struct tt_member *member = &watch->members[rank], *self = &watch->members[watch->rank];
+    watch->has_others |= member->pid != self->pid || member->start != self->start;
     watch->peers[rank].local = 1;
     watch->local[watch->nlocal++] = rank;
   }

@@ -5,9 +5,10 @@
  * passes over authenticated local sockets. It has for each rank a beat word, written by the service thread every 10 ms
  * (more rarely if the host has more than 128 ranks), a ring of the rank's last TT_CALLS published calls, and a state;
  * and one failure record, which the first writer wins. If a rank's beat is older than five such periods, some other
- * ranks look up its process in /proc: if it is gone, a zombie or exiting, the rank is dead; if it is stopped (T), the
- * rank is frozen, which is an error after TUTTI_FROZEN_MS; if it is traced, they only warn. Where /proc cannot tell
- * (another PID namespace), a rank whose beat is older than TUTTI_UNREACHABLE_MS is unreachable.
+ * ranks look up its process in /proc: if it is gone, a zombie or exiting, the rank is dead (the kernel tells the rank
+ * before it earlier, by a pidfd); if it is stopped (T), the rank is frozen, which is an error after TUTTI_FROZEN_MS; if
+ * it is traced, they only warn. Where /proc cannot tell (another PID namespace), a rank whose beat is older than
+ * TUTTI_UNREACHABLE_MS is unreachable.
  *
  * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod nranks). They carry beats
  * every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a neighbour
