@@ -4,6 +4,7 @@
  * Labels: processes. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "../multi/gpu_rank.h"
@@ -213,6 +214,8 @@ static void mixed_groups_are_refused(void **state)
   assert_int_equal(ranks_run_processes(1, group_mixed, NULL, 60), 0);
 }
 
+static _Atomic int *sums; /* so many ranks have the first one */
+
 /* Rank 0 dies, and rank 1 does nothing but wait for its stream: CUDA tells it. */
 static int waits_only(const struct ranks *self)
 {
@@ -228,6 +231,8 @@ static int waits_only(const struct ranks *self)
   *host = 1;
   RANKS_CHECK(tuttiAllReduce(host, host, 1, tuttiInt32, tuttiSum, comm, stream) == tuttiSuccess);
   RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0 && *host == 2);
+  atomic_fetch_add(sums, 1);
+  while (self->rank == 0 && atomic_load(sums) < 2) usleep(1000);
   if (self->rank == 0) raise(SIGKILL);
   void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
   RANKS_CHECK(wait_in_vain(self, &gpu, memory, comm, stream, &captured) == 0);
@@ -243,6 +248,7 @@ static void an_error_traps(void **state)
   for (int has_graph = 0; has_graph < 2; has_graph++) {
     struct job job = {BY_ABORT, has_graph, NULL};
     int pids[2];
+    sums = ranks_shared(sizeof *sums);
     ranks_start(2, waits_only, &job, pids);
     assert_int_equal(ranks_wait(pids[0], 60), 128 + SIGKILL);
     assert_int_equal(ranks_wait(pids[1], 60), 0);
