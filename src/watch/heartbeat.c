@@ -4,14 +4,8 @@
  * The ranks of a host form a ring. Each rank looks after the next CLOSE ranks that are well, and after the unwell ranks
  * between itself and them. So each unwell rank is looked after by some rank that is well, however many are unwell. A
  * host of P ranks costs P looks a tick, not P^2, and few reads of /proc where ranks have too few cores to beat in time:
- * 256 ranks on 2 cores spent two thirds of their start there.
- *
- * The kernel tells the end of a process at once (a pidfd), which beats tell after 50 ms. Each rank asks it for that of
- * the next process in the ring, and, when that one has ended or left, of the one behind it: so the ends of several are
- * told one after the other, for a descriptor in each communicator. Where the kernel does not tell, beats do. */
+ * 256 ranks on 2 cores spent two thirds of their start there. */
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "watch/private.h"
 
@@ -150,76 +144,9 @@ static int look_early(struct tt_watch *watch, int rank)
   return !peer->is_unwell;
 }
 
-/* ---- ends of processes ---- */
-
-static int has_left(const struct tt_watch *watch, int rank)
-{
-  return tt_page_gone(&watch->page, rank) || tt_is_lost(watch, rank);
-}
-
-/* The next rank of another process that is here still; -1: there is none. */
-static int next_rank(const struct tt_watch *watch)
-{
-  const struct tt_member *self = &watch->members[watch->rank];
-  for (int i = 1; i < watch->nlocal; i++) {
-    int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
-    const struct tt_member *member = &watch->members[rank];
-    if (!(member->pid == self->pid && member->start == self->start) && !has_left(watch, rank)) return rank;
-  }
-  return -1;
-}
-
-static void end_close(struct tt_watch *watch)
-{
-  if (watch->end.fd < 0) return;
-  tt_watcher_remove(&watch->end);
-  close(watch->end.fd);
-  watch->end.fd = -1;
-}
-
-static void end_follow(struct tt_watch *watch);
-
-/* 1: the process may have ended because of an error, of which others are being told. The beats give that time. */
-static int has_cause(const struct tt_watch *watch, int rank)
-{
-  return tt_exits(watch, rank) || atomic_load_explicit(&watch->peers[rank].slot->told, memory_order_acquire);
-}
-
-static void ended(struct tt_watcher *watcher, uint32_t events)
-{
-  struct tt_watch *watch = (struct tt_watch *)((char *)watcher - offsetof(struct tt_watch, end));
-  (void)events;
-  end_close(watch);
-  if (!has_cause(watch, watch->end_rank) && tt_heartbeat_look(watch, watch->end_rank)) end_follow(watch);
-}
-
-/* Asks for the end of the next process unless that was done. A rank is believed to be dead only once it was trusted. */
-static void end_follow(struct tt_watch *watch)
-{
-  if (!watch->has_others || (watch->end_rank >= 0 && !has_left(watch, watch->end_rank))) return;
-  int rank = next_rank(watch);
-  end_close(watch);
-  if (rank < 0 || !watch->peers[rank].trusted || life_of(watch, rank) == TT_LIFE_UNKNOWN) return;
-  watch->end_rank = rank;
-  watch->end.ready = ended;
-  watch->end.fd = tt_process_end_fd(watch->members[rank].pid, watch->members[rank].start);
-  if (watch->end.fd >= 0 && tt_watcher_add(&watch->end, EPOLLIN) == tuttiSuccess) return;
-  if (watch->end.fd >= 0) close(watch->end.fd);
-  watch->end.fd = -1;
-  if (!has_cause(watch, rank) && tt_heartbeat_look(watch, rank)) end_follow(watch);
-}
-
-void tt_heartbeat_destroy(struct tt_watch *watch)
-{
-  end_close(watch);
-}
-
 void tt_heartbeat_tick(struct tt_watch *watch)
 {
-  if (watch->own) {
-    tt_rank_slot_beat(watch->own);
-    end_follow(watch);
-  }
+  if (watch->own) tt_rank_slot_beat(watch->own);
   for (int i = 1, well = 0; i < watch->nlocal && well < CLOSE; i++) {
     int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
     if (!watch->own && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;

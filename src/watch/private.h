@@ -80,9 +80,6 @@ struct tt_watch {
   uint64_t now_ns;           /* of this tick */
   _Atomic uint64_t clock_ns; /* stands still while this process does; ages are measured on it */
   int ready, left, held;
-  struct tt_watcher end;  /* of the next process of this host: heartbeat.c; fd -1: none */
-  int end_rank;           /* whose end it is, or was asked for in vain; -1: nobody's yet */
-  int has_others;         /* 1: ranks of this host are other processes */
   int wake;               /* an eventfd on which the set-up sleeps until others have come; -1: it waits for none */
   struct tt_control control;
   struct tt_wait wait;
@@ -182,8 +179,6 @@ void tt_share_destroy(struct tt_watch *watch);
 
 /* Beats, and looks after the ranks of this host. */
 void tt_heartbeat_tick(struct tt_watch *watch);
-
-void tt_heartbeat_destroy(struct tt_watch *watch);
 
 /* Checks at once whether a rank of this host is dead. 1: it is, and its death is the record if there was none. */
 int tt_heartbeat_look(struct tt_watch *watch, int rank);

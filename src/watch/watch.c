@@ -176,8 +176,6 @@ static tuttiResult_t survey(struct tt_watch *watch)
   for (int rank = 0; rank < watch->nranks; rank++) {
     if (watch->members[rank].host_index != watch->members[watch->rank].host_index) continue;
     if (rank == watch->rank) watch->slot_index = watch->nlocal;
-    const struct tt_member *member = &watch->members[rank], *self = &watch->members[watch->rank];
-    watch->has_others |= member->pid != self->pid || member->start != self->start;
     watch->peers[rank].local = 1;
     watch->local[watch->nlocal++] = rank;
   }
@@ -229,7 +227,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;
   watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
   watch->deadline_ns = spec->deadline_ns;
-  watch->page_fd = watch->socket = watch->wake = watch->end.fd = watch->end_rank = -1;
+  watch->page_fd = watch->socket = watch->wake = -1;
   watch->timer.fire = tick;
   /* Not 0, because 0 means "never" in places. */
   watch->clock_ns = 1;
@@ -295,7 +293,6 @@ void tt_watch_destroy(struct tt_watch *watch)
     tt_service_lock();
     tt_timer_remove(&watch->timer);
     list_leave(watch);
-    tt_heartbeat_destroy(watch);
     tt_control_destroy(watch);
     tt_share_destroy(watch);
     tt_service_unlock();
