@@ -47,7 +47,7 @@ struct tt_process {
   pthread_mutex_t heap_mutex;     /* memory: guards the next two; held for long while pages are made */
   void *heap;                     /* memory: memory of tuttiMemAlloc; NULL: not needed yet */
   void *heap_views;               /* memory: heaps of peers that are mapped */
-  _Atomic uint64_t memory_asked;  /* memory: bytes of shared memory allocated so far, those that did not fit, too */
+  _Atomic uint64_t memory_asked;  /* memory: bytes of shared memory allocated so far; 0: the next one looks */
   pthread_mutex_t cuda_mutex;     /* cuda: guards the next three while they are made or freed */
   void *cuda_kept;                /* cuda: what GPUs still used when the last communicator ended: for the next */
   int cuda_users;                 /* cuda: communicators; `cuda` is freed with the last one */
