@@ -17,7 +17,7 @@ PROGRAM = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='ranks_of_a_t
 
 def environment(**changes):
     """This process's environment, without a folder of measurements."""
-    return {**os.environ, "TUTTI_CACHE": "none", **changes}
+    return {**os.environ, "TUTTI_CACHE": "none", "PYTHONUNBUFFERED": "1", **changes}
 
 
 def alone(file, function, limit, **variables):
