@@ -95,7 +95,8 @@ static void others_write(const struct tuttiFusion *fusion, char text[SENTENCE_BY
   int n = ranks_write(fusion, has_not_left, ranks);
   const char *what = n ? "not destroyed" : "messages not taken";
   if (!n) ranks_write(fusion, has_not_taken, ranks);
-  snprintf(text, SENTENCE_BYTES, "in tuttiFusionDestroy without a sign of others: %s by %s", what, ranks);
+  snprintf(text, SENTENCE_BYTES, "in %s without a sign of others: %s by %s",
+           fusion->served->heir ? "tuttiFusionMove" : "tuttiFusionDestroy", what, ranks);
 }
 
 /* ---- for how long ---- */
