@@ -192,7 +192,6 @@ static tuttiResult_t parent_check(tuttiComm_t comm, int nranks, int rank)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = tt_views_refuse(comm, "grows");
-  if (result == tuttiSuccess) result = tt_comm_health(comm);
   if (result != tuttiSuccess) return result;
   int has = tt_comm_facts(comm)->nranks;
   if (nranks <= has || nranks > TT_RANKS_MAX)
@@ -238,6 +237,7 @@ tuttiResult_t tuttiLaunchGrow(tuttiComm_t comm, tuttiComm_t *newcomm, tuttiConfi
   tuttiResult_t result = tt_process_check();
   if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
   if (result == tuttiSuccess && comm) result = parent_check(comm, tt_comm_facts(comm)->nranks + 1, -1);
+  if (result == tuttiSuccess && comm) result = tt_comm_health(comm);
   if (result == tuttiSuccess && comm) return launch_grow(comm, newcomm, config);
   if (result == tuttiSuccess) result = tt_settings_load(&settings);
   if (result == tuttiSuccess) result = tt_join_await((int)settings.init_timeout_ms, &id, &nranks);

@@ -4,7 +4,7 @@
  * New ranks join it as any communicator, by the id that they were given. The ranks of the parent tell each other the id
  * and the number of ranks by an all-gather over the parent, since only one of them need have the id, and then meet the
  * new ones at it, with their numbers of the parent. The parent's watch covers the start-up, as it does that of a split.
- * A rank that has the id joins before the all-gather, so that the new ranks hear of it if that fails. */
+ * A rank that has the id joins before all else, so that the new ranks hear of it if the parent has failed or fails. */
 #include <string.h>
 
 #include "comm/creation_private.h"
@@ -30,8 +30,8 @@ tuttiResult_t tt_grow_start(struct tuttiComm *comm, const struct tt_comm_spec *s
   struct said mine = {.nranks = spec->nranks, .has_id = spec->id != NULL};
   if (spec->id) mine.id = *spec->id;
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
-  tuttiResult_t result = tt_comm_health(parent);
-  if (result == tuttiSuccess && spec->id) result = tt_creation_join(comm, spec->id);
+  tuttiResult_t result = spec->id ? tt_creation_join(comm, spec->id) : tuttiSuccess;
+  if (result == tuttiSuccess) result = tt_comm_health(parent);
   if (result == tuttiSuccess) result = tt_child_gather(comm, TT_FORM_GROW, &mine, sizeof mine);
   tt_comm_exit(parent);
   tt_wipe(&mine, sizeof mine);

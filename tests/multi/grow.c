@@ -2,6 +2,7 @@
 /* Communicators that grow: new processes, or restarted ones, join ranks that are at work, and nobody waits for ever.
  * Labels: processes. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,14 @@
 struct job {
   int nold, giver;
   struct meeting *meeting;
+  _Atomic int told; /* ranks that have their error */
 };
 
 static struct job *job_make(int nranks, int nold, int giver)
 {
   struct job *job = ranks_shared(sizeof *job);
   assert_non_null(job);
-  *job = (struct job){nold, giver, meeting_make(nranks)};
+  *job = (struct job){.nold = nold, .giver = giver, .meeting = meeting_make(nranks)};
   assert_non_null(job->meeting);
   return job;
 }
@@ -38,6 +40,7 @@ static void run(int nranks, struct job *job, ranks_body body)
 {
   for (int t = 0; ranks_transports(t); t++) {
     setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
+    atomic_store(&job->told, 0);
     assert_int_equal(ranks_run_processes(nranks, body, job, LIMIT_S), 0);
   }
 }
@@ -58,6 +61,13 @@ static int begin(const struct ranks *self, int nold, tuttiComm_t *comm)
   *comm = NULL;
   if (self->rank < nold) RANKS_CHECK(tuttiCommInitRank(comm, nold, self->id, self->rank) == tuttiSuccess);
   return 0;
+}
+
+/* This rank has its error. Rank 0, where new ranks hear theirs, stays until all `nranks` that live have one. */
+static void told(const struct ranks *self, struct job *job, int nranks)
+{
+  atomic_fetch_add(&job->told, 1);
+  while (self->rank == 0 && atomic_load(&job->told) < nranks) usleep(1000);
 }
 
 /* Hands the id round, from the rank that makes it. */
@@ -191,6 +201,7 @@ static int unlike_body(const struct ranks *self)
   int nranks = 3 + (self->rank == 1), is_new = self->rank == 2;
   tuttiResult_t result = tuttiCommGrow(comm, nranks, self->rank == 1 ? NULL : &id, is_new ? 2 : -1, &grown, NULL);
   RANKS_CHECK(result == tuttiInvalidUsage && says("nranks is 4 on rank 1 and 3 on rank 0") && !grown);
+  told(self, job, 3);
   if (is_new) return 0;
   RANKS_CHECK(!comm_try(self, comm, 2));
   RANKS_CHECK(tuttiCommGrow(comm, 3, NULL, -1, &grown, NULL) == tuttiInvalidUsage && says("gave the id NULL"));
@@ -223,6 +234,7 @@ static int dies_body(const struct ranks *self)
   tuttiResult_t result =
       tuttiCommGrow(comm, 4, self->rank == 2 ? NULL : &id, is_new ? 3 : -1, &grown, NULL);
   RANKS_CHECK(result == tuttiRemoteError && says("rank 1") && !grown);
+  told(self, job, 3);
   if (comm) tuttiCommDestroy(comm);
   return 0;
 }
