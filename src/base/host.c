@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PF_EXITING 0x4 /* include/linux/sched.h: the kernel is taking the process down */
@@ -204,4 +205,17 @@ enum tt_life tt_process_life(pid_t pid, uint64_t start)
   case 't': return TT_LIFE_TRACED;
   default: return TT_LIFE_ALIVE;
   }
+}
+
+/* While the process lives its number is nobody else's, so the descriptor, which is older than the look, is of it. */
+int tt_process_end_fd(pid_t pid, uint64_t start)
+{
+#ifdef SYS_pidfd_open
+  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+#else
+  int fd = -1;
+#endif
+  if (fd < 0 || tt_process_life(pid, start) != TT_LIFE_DEAD) return fd;
+  close(fd);
+  return -1;
 }

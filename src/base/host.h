@@ -54,4 +54,8 @@ uint64_t tt_process_start(pid_t pid);
 /* Reads /proc/<pid>/stat; a process of another start time is another process. */
 enum tt_life tt_process_life(pid_t pid, uint64_t start);
 
+/* A descriptor that can be read once this process has ended (a pidfd, from Linux 5.3 on); -1: it has ended already, the
+ * kernel has none, or there is no descriptor left. */
+int tt_process_end_fd(pid_t pid, uint64_t start);
+
 #endif

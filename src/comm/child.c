@@ -148,6 +148,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
 {
   struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
+  tt_watch_told(parent->parts.watch);
   if (creation->is_known) return;
   const char *label = creation->startup.label ? comm->facts.label : "communicator that it shrinks to";
   if (creation->startup.key) child_tell(parent, creation->startup.key, label, code, comm->life.creation_error);
@@ -156,6 +157,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
 
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try)
 {
+  if (spec->parent) tt_watch_told(spec->parent->parts.watch);
   if (spec->exclude) child_tell(spec->parent, try->key, "communicator that it shrinks to", tuttiSystemError,
                                 tt_last_sentence());
   else if (spec->parent) tt_comm_give_up(spec->parent, tuttiSystemError, 0);

@@ -490,6 +490,7 @@ static struct tt_op *op_make(struct tuttiComm *comm, struct tuttiStream *stream,
   if (!op) return NULL;
   struct tt_coded *coded = tt_alloc(1, sizeof *coded + n * sizeof *coded->laid + 2 * ranks * sizeof *coded->used[0] +
                                            4 * ranks * sizeof *coded->counts[0]);
+  tt_watch_unnumbered(comm->parts.watch);
   op->owned = op->coded = coded;
   if (!coded) {
     tt_op_give(op);

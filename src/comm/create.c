@@ -460,13 +460,13 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
   struct tt_member *members = tt_alloc((size_t)comm->facts.nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->facts.nranks);
   for (int r = 0; r < comm->facts.nranks; r++) member_unpack(creation, r, &members[r]);
-  struct tt_watch_spec spec = {.nranks = comm->facts.nranks, .rank = comm->facts.rank,
-                               .members = members,
+  struct tt_watch_spec spec = {.nranks = comm->facts.nranks, .rank = comm->facts.rank, .members = members,
                                .credentials = &comm->parts.credentials,
                                .settings = &comm->facts.settings,
                                .local_listener = comm->parts.local_listener,
                                .label = comm->facts.label,
                                .is_second = creation->is_second || tt_comm_is_inner(&comm->facts),
+                               .has_gpu = comm->parts.slots != NULL,
                                .ip_listener = creation->nhosts > 1 ? comm->parts.ip_listener : NULL,
                                .timeout_ms = comm->facts.settings.timeout_ms,
                                .deadline_ns = creation->deadline_ns};

@@ -153,7 +153,8 @@ tuttiResult_t tt_child_watch(struct tuttiComm *comm, const struct tt_child_conte
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
 /* The reason, known to the parent's watch, why the child's start-up fails; tuttiSuccess: none. */
 tuttiResult_t tt_child_look(struct tuttiComm *comm);
-/* Tells the other members that this rank gives up, with the thread's last sentence, unless they know. */
+/* Tells the other members that this rank gives up, with the thread's last sentence, unless they know; and that the end
+ * of its process, should it follow, has this cause. */
 void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
 /* Does the same if there is no memory for a communicator. */
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);

@@ -209,6 +209,7 @@ tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *m
   struct route *route = route_get(messages, message->peer);
   if (!route || !tt_priority_reserve(&route->queue, route->queue.n + 2))
     return tt_messages_no_memory(messages, message->bytes);
+  tt_watch_unnumbered(messages->exec->watch);
   message->sent = 0;
   message->number = 0;
   message->order = ++messages->order;

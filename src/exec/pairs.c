@@ -168,6 +168,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
   if (pairs->nused) waits_for(run, pairs->first[pairs->used[0]]);
   run->broken = NULL;
   run->state = RUN_PAIRS;
+  tt_watch_unnumbered(run->exec->watch);
   return tuttiSuccess;
 }
 

@@ -40,6 +40,12 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op)
   else tt_rank_slot_end(watch->own, &call, call.count * tt_type_size(call.type), tt_watch_time());
 }
 
+void tt_watch_unnumbered(struct tt_watch *watch)
+{
+  if (watch->own && !atomic_load_explicit(&watch->own->unnumbered, memory_order_relaxed))
+    atomic_store_explicit(&watch->own->unnumbered, 1, memory_order_release);
+}
+
 void tt_watch_give_up(struct tt_watch *watch)
 {
   if (watch->own) tt_rank_slot_finish(watch->own, tt_rank_slot_entered(watch->own));

@@ -4,8 +4,17 @@
  * The ranks of a host form a ring. Each rank looks after the next CLOSE ranks that are well, and after the unwell ranks
  * between itself and them. So each unwell rank is looked after by some rank that is well, however many are unwell. A
  * host of P ranks costs P looks a tick, not P^2, and few reads of /proc where ranks have too few cores to beat in time:
- * 256 ranks on 2 cores spent two thirds of their start there. */
+ * 256 ranks on 2 cores spent two thirds of their start there.
+ *
+ * The kernel tells the end of a process at once (a pidfd), which beats tell after 50 ms. On the only host of a
+ * communicator of few ranks each rank asks it for that of the next process in the ring, and, when that one has ended or
+ * left, of the one behind it: so the ends of several are told one after the other, for a descriptor in each
+ * communicator. Where a rank that lives may have all that it needs of the dead one (tt_end_counts), where the kernel
+ * does not tell, in a fusion, and with GPUs, beats do. */
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "watch/private.h"
 
@@ -13,6 +22,7 @@
 #define PROBE_NS 20000000u       /* period of reads of /proc for a rank that does not beat, at first ... */
 #define PROBE_LAST_NS 200000000u /* ... and at last, after ever longer pauses */
 #define EARLY_NS 50000000u       /* the same before the status page is there */
+#define FOLLOWED 64              /* ranks of a host up to which ends are judged: each looks at all others then */
 #define LIES 3                   /* once /proc was wrong so often about a beating rank, it is not asked any more */
 
 static enum tt_life life_of(const struct tt_watch *watch, int rank)
@@ -144,9 +154,116 @@ static int look_early(struct tt_watch *watch, int rank)
   return !peer->is_unwell;
 }
 
+/* ---- ends of processes ---- */
+
+static int has_left(const struct tt_watch *watch, int rank)
+{
+  return tt_page_gone(&watch->page, rank) || tt_is_lost(watch, rank);
+}
+
+/* The next rank of another process that is here still; -1: there is none. */
+static int next_rank(const struct tt_watch *watch)
+{
+  const struct tt_member *self = &watch->members[watch->rank];
+  for (int i = 1; i < watch->nlocal; i++) {
+    int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
+    const struct tt_member *member = &watch->members[rank];
+    if (!(member->pid == self->pid && member->start == self->start) && !has_left(watch, rank)) return rank;
+  }
+  return -1;
+}
+
+static void end_close(struct tt_watch *watch)
+{
+  if (watch->end.fd < 0) return;
+  tt_watcher_remove(&watch->end);
+  close(watch->end.fd);
+  watch->end.fd = -1;
+}
+
+static void end_follow(struct tt_watch *watch);
+
+static struct tt_end_facts end_facts(const struct tt_watch *watch, int rank)
+{
+  const struct tt_rank_slot *slot = watch->peers[rank].slot;
+  struct tt_end_facts facts = {.unnumbered = atomic_load_explicit(&slot->unnumbered, memory_order_acquire) != 0,
+                               .finished = tt_rank_slot_finished(slot),
+                               .least_finished = UINT64_MAX};
+  for (int i = 0; i < watch->nlocal; i++) {
+    const struct tt_rank_slot *each = &watch->page.slots[i];
+    if (has_left(watch, watch->local[i])) continue;
+    uint64_t finished = tt_rank_slot_finished(each);
+    if (finished < facts.least_finished) facts.least_finished = finished;
+    facts.has_cause |= tt_exits(watch, watch->local[i]) || atomic_load_explicit(&each->told, memory_order_acquire);
+  }
+  return facts;
+}
+
+/* The process of the rank that is followed has ended. */
+static void end_judge(struct tt_watch *watch)
+{
+  struct tt_end_facts facts = end_facts(watch, watch->end_rank);
+  if (tt_end_counts(&facts) && tt_heartbeat_look(watch, watch->end_rank)) end_follow(watch);
+}
+
+static void ended(struct tt_watcher *watcher, uint32_t events)
+{
+  struct tt_watch *watch = (struct tt_watch *)((char *)watcher - offsetof(struct tt_watch, end));
+  (void)events;
+  end_close(watch);
+  watch->has_ended = 1;
+  end_judge(watch);
+}
+
+/* Where descriptors may become scarce, those that communicators cannot do without come first. */
+static int is_high(int fd)
+{
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd > limit.rlim_cur / 2;
+}
+
+/* Asks for the end of the next process unless that was done. A rank is believed to be dead only once it was trusted. */
+static void end_follow(struct tt_watch *watch)
+{
+  if (!watch->follows || (watch->end_rank >= 0 && !has_left(watch, watch->end_rank))) return;
+  int rank = next_rank(watch);
+  end_close(watch);
+  watch->has_ended = 0;
+  watch->follows = rank >= 0;
+  if (rank < 0 || !watch->peers[rank].trusted) return;
+  watch->end_rank = rank;
+  enum tt_life life = life_of(watch, rank);
+  if (life == TT_LIFE_UNKNOWN) return;
+  watch->end.ready = ended;
+  watch->end.fd = tt_process_end_fd(watch->members[rank].pid, watch->members[rank].start);
+  if (watch->end.fd >= 0 && !is_high(watch->end.fd) && tt_watcher_add(&watch->end, EPOLLIN) == tuttiSuccess) return;
+  if (watch->end.fd >= 0) close(watch->end.fd);
+  watch->end.fd = -1;
+  watch->has_ended = life == TT_LIFE_DEAD;
+  if (watch->has_ended) end_judge(watch);
+}
+
+void tt_heartbeat_create(struct tt_watch *watch, int may_follow)
+{
+  const struct tt_member *self = &watch->members[watch->rank];
+  int has_others = 0;
+  for (int rank = 0; rank < watch->nranks; rank++)
+    has_others |= watch->members[rank].pid != self->pid || watch->members[rank].start != self->start;
+  watch->follows = may_follow && has_others && watch->nlocal == watch->nranks && watch->nranks <= FOLLOWED;
+}
+
+void tt_heartbeat_destroy(struct tt_watch *watch)
+{
+  end_close(watch);
+}
+
 void tt_heartbeat_tick(struct tt_watch *watch)
 {
-  if (watch->own) tt_rank_slot_beat(watch->own);
+  if (watch->own) {
+    tt_rank_slot_beat(watch->own);
+    end_follow(watch);
+    if (watch->has_ended) end_judge(watch);
+  }
   for (int i = 1, well = 0; i < watch->nlocal && well < CLOSE; i++) {
     int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
     if (!watch->own && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;

@@ -41,6 +41,22 @@ static inline int tt_life_fresh(uint64_t age_ns, const struct tt_life_limits *li
   return age_ns <= limits->stale_ns;
 }
 
+/* The facts that are known when the kernel tells that the process of a rank has ended. */
+struct tt_end_facts {
+  int has_cause;           /* a rank that is here still tells others of an error, or exits, maybe because of one */
+  int unnumbered;          /* the rank has given others what no number of a call tells */
+  uint64_t finished;       /* the last call that it had ended ... */
+  uint64_t least_finished; /* ... and the least such call of the ranks that are here still */
+};
+
+/* True if the rank is dead at once; else its beats have the time to stand still for long. A call that it had ended may
+ * have all that it needs of it, and so may the receiver of a message. A call that it was inside may have that, too, if
+ * it waited for a third rank: such calls fail. */
+static inline int tt_end_counts(const struct tt_end_facts *facts)
+{
+  return !facts->has_cause && !facts->unnumbered && facts->least_finished >= facts->finished;
+}
+
 enum tt_life_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits);
 
 #endif

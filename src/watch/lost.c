@@ -117,6 +117,14 @@ void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, c
   tt_service_unlock();
 }
 
+void tt_watch_told(struct tt_watch *watch)
+{
+  if (atomic_load(&tt_process.forked)) return; /* the status page is not mapped there */
+  tt_service_lock();
+  if (watch->own) atomic_store_explicit(&watch->own->told, 1, memory_order_release);
+  tt_service_unlock();
+}
+
 /* Finds the notice that `rank` has given about the communicator of this key. */
 static int notice_find(const struct tt_watch *watch, int rank, uint64_t key, struct tt_notice *notice)
 {

@@ -8,7 +8,7 @@
 #include "base/call.h"
 #include "base/time.h"
 
-#define PAGE_MAGIC 0x3464726f62747474u /* "tttbord4"; the digit is the version's */
+#define PAGE_MAGIC 0x3564726f62747474u /* "tttbord5"; the digit is the version's */
 #define PAGE_NAME_BYTES 7
 #define PAGE_RANKS 1048576
 

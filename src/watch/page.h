@@ -97,6 +97,9 @@ struct tt_rank_slot {
   _Atomic uint64_t waits; /* the message it waits for, see tt_waits_make; 0: none */
   _Atomic uint64_t moves; /* how often bytes of longer calls have moved */
   _Atomic uint64_t exits; /* 1: its process has called exit, or returned from main, with this communicator */
+  _Atomic uint64_t unnumbered; /* 1: it has given others what no number of a call tells (tt_watch_unnumbered) */
+  _Atomic uint64_t told;  /* 1: its caller was told that the start-up of a communicator made from this one has once
+                             * failed */
   struct tt_total totals[TT_COLLECTIVES];
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_failure_slot failure_slot;

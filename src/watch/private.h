@@ -80,6 +80,10 @@ struct tt_watch {
   uint64_t now_ns;           /* of this tick */
   _Atomic uint64_t clock_ns; /* stands still while this process does; ages are measured on it */
   int ready, left, held;
+  struct tt_watcher end;  /* of the next process of this host: heartbeat.c; fd -1: none */
+  int end_rank;           /* whose end it is, or was asked for in vain; -1: nobody's yet */
+  int has_ended;          /* 1: its process has ended, and the verdict waits for what others may do without it */
+  int follows;            /* 1: the kernel is asked for ends of processes */
   int wake;               /* an eventfd on which the set-up sleeps until others have come; -1: it waits for none */
   struct tt_control control;
   struct tt_wait wait;
@@ -179,6 +183,11 @@ void tt_share_destroy(struct tt_watch *watch);
 
 /* Beats, and looks after the ranks of this host. */
 void tt_heartbeat_tick(struct tt_watch *watch);
+
+/* may_follow: the kernel may tell of ends of processes, besides beats. */
+void tt_heartbeat_create(struct tt_watch *watch, int may_follow);
+
+void tt_heartbeat_destroy(struct tt_watch *watch);
 
 /* Checks at once whether a rank of this host is dead. 1: it is, and its death is the record if there was none. */
 int tt_heartbeat_look(struct tt_watch *watch, int rank);

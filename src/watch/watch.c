@@ -227,7 +227,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;
   watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
   watch->deadline_ns = spec->deadline_ns;
-  watch->page_fd = watch->socket = watch->wake = -1;
+  watch->page_fd = watch->socket = watch->wake = watch->end.fd = watch->end_rank = -1;
   watch->timer.fire = tick;
   /* Not 0, because 0 means "never" in places. */
   watch->clock_ns = 1;
@@ -239,6 +239,7 @@ static tuttiResult_t start(struct tt_watch *watch, const struct tt_watch_spec *s
   tuttiResult_t result = copy_members(watch, spec->members);
   if (result != tuttiSuccess) return result;
   result = survey(watch);
+  if (result == tuttiSuccess) tt_heartbeat_create(watch, !spec->is_second && !spec->has_gpu);
   if (result == tuttiSuccess) result = wake_open(watch);
   if (result != tuttiSuccess) return result;
   result = tt_service_hold();
@@ -293,6 +294,7 @@ void tt_watch_destroy(struct tt_watch *watch)
     tt_service_lock();
     tt_timer_remove(&watch->timer);
     list_leave(watch);
+    tt_heartbeat_destroy(watch);
     tt_control_destroy(watch);
     tt_share_destroy(watch);
     tt_service_unlock();

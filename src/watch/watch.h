@@ -5,9 +5,10 @@
  * passes over authenticated local sockets. It has for each rank a beat word, written by the service thread every 10 ms
  * (more rarely if the host has more than 128 ranks), a ring of the rank's last TT_CALLS published calls, and a state;
  * and one failure record, which the first writer wins. If a rank's beat is older than five such periods, some other
- * ranks look up its process in /proc: if it is gone, a zombie or exiting, the rank is dead; if it is stopped (T), the
- * rank is frozen, which is an error after TUTTI_FROZEN_MS; if it is traced, they only warn. Where /proc cannot tell
- * (another PID namespace), a rank whose beat is older than TUTTI_UNREACHABLE_MS is unreachable.
+ * ranks look up its process in /proc: if it is gone, a zombie or exiting, the rank is dead (the kernel tells the rank
+ * before it earlier, by a pidfd); if it is stopped (T), the rank is frozen, which is an error after TUTTI_FROZEN_MS; if
+ * it is traced, they only warn. Where /proc cannot tell (another PID namespace), a rank whose beat is older than
+ * TUTTI_UNREACHABLE_MS is unreachable.
  *
  * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod nranks). They carry beats
  * every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a neighbour
@@ -66,6 +67,7 @@ struct tt_watch_spec {
   int is_second;        /* 1: the communicator is a fusion's, or of a layer above, and another watch looks after the
                            same ranks: that one tells of ranks that die or cannot be reached, and this one logs them as
                            INFO, since they are no news. `tutti status` shows it last */
+  int has_gpu;          /* 1: GPUs may be at work for a call that has ended */
   int64_t timeout_ms;   /* 0: never */
   uint64_t deadline_ns; /* for setting up */
 };
@@ -120,6 +122,10 @@ void tt_watch_moved(struct tt_watch *watch);
 
 /* Publishes that this rank finished operation `op`, and so waits for no other rank. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
+
+/* Publishes that this rank gives others what no number of a call tells: messages, and coded calls, which go on behind
+ * the last one that is numbered. It stays so. Any thread; no lock. */
+void tt_watch_unnumbered(struct tt_watch *watch);
 
 /* Publishes that this rank is in no operation any more: the one under way has failed, and the communicator goes on. */
 void tt_watch_give_up(struct tt_watch *watch);
@@ -263,6 +269,10 @@ int tt_watch_startup_has(struct tt_watch *watch, const struct tt_startup *startu
 
 /* The start-up is over, successful or not, and tt_watch_startup is not called again. Any thread. */
 void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup);
+
+/* The caller is about to be told that a start-up has failed, and may end the process for that: others, who may not have
+ * heard why, are not to take this end for the cause. Any thread. */
+void tt_watch_told(struct tt_watch *watch);
 
 /* 1: the shrink of this key has ended because the lists of excluded ranks were unlike. Any thread. */
 int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);

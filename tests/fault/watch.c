@@ -55,6 +55,37 @@ static void a_rank_killed_in_a_call_is_named_with_the_call(void **state)
   }
 }
 
+static void in_a_call_that_the_first_has_ended(struct party *party)
+{
+  struct tt_call call = party_call(7, 1024);
+  if (party->rank == 0) {
+    tt_watch_publish(party->watch, &call);
+    tt_watch_finish(party->watch, call.op);
+    atomic_store(&party->world->reports[0].step, 1);
+    party_idle(party);
+  } else {
+    party_wait(party, &call);
+  }
+}
+
+/* The 50 ms of its beats, of which some may have passed before the kill where the rank got no processor. */
+static void a_rank_killed_behind_a_call_leaves_others_the_time_to_end_it(void **state)
+{
+  (void)state;
+  int has_time = 0;
+  for (int trial = 0; trial < 20 && !has_time; trial++) {
+    struct world *world = world_new(3, 1, in_a_call_that_the_first_has_ended);
+    world_ready(world);
+    world_stepped(world, 7);
+    tt_sleep_ns(50 * MS);
+    uint64_t since = tt_now_ns();
+    kill_all(world, 1u, "behind a call", "during AllReduce #7 (count 1024, float, sum)");
+    has_time = world->reports[1].failed_ns - since >= 35 * MS && world->reports[2].failed_ns - since >= 35 * MS;
+    world_end(world);
+  }
+  assert_true(has_time);
+}
+
 static void two_ranks_killed_at_once_leave_one_record(void **state)
 {
   (void)state;
@@ -331,6 +362,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rank_killed_while_all_are_idle_is_named_by_all),
       cmocka_unit_test(a_rank_killed_in_a_call_is_named_with_the_call),
+      cmocka_unit_test(a_rank_killed_behind_a_call_leaves_others_the_time_to_end_it),
       cmocka_unit_test(two_ranks_killed_at_once_leave_one_record),
       cmocka_unit_test(a_rank_killed_with_a_gigabyte_to_free_is_named_as_fast),
       cmocka_unit_test(a_child_that_keeps_all_descriptors_hides_no_death),

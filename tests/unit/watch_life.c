@@ -101,6 +101,25 @@ static void a_stop_longer_than_the_limit_raises_it_soon_after(void **state)
   assert_in_range(alarm_ms, 1100, 1200);
 }
 
+static void an_end_counts_at_once_unless_others_may_do_without_the_rank(void **state)
+{
+  (void)state;
+  static const struct {
+    struct tt_end_facts facts;
+    int counts;
+  } ends[] = {
+      {{.finished = 0, .least_finished = 0}, 1},
+      {{.finished = 7, .least_finished = 7}, 1},
+      {{.finished = 7, .least_finished = 6}, 0}, /* somebody is inside 7, or has yet to come to it */
+      {{.finished = 7, .least_finished = 8}, 1}, /* the rank was inside 8 */
+      {{.finished = 7, .least_finished = UINT64_MAX}, 1},
+      {{.finished = 7, .least_finished = 7, .has_cause = 1}, 0},
+      {{.finished = 7, .least_finished = 7, .unnumbered = 1}, 0},
+  };
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    assert_int_equal(tt_end_counts(&ends[i].facts), ends[i].counts);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -108,6 +127,7 @@ int main(void)
       cmocka_unit_test(silence_is_judged_by_the_table),
       cmocka_unit_test(a_stop_shorter_than_the_limit_raises_no_alarm),
       cmocka_unit_test(a_stop_longer_than_the_limit_raises_it_soon_after),
+      cmocka_unit_test(an_end_counts_at_once_unless_others_may_do_without_the_rank),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What /proc says of a process in every state that a watch must tell apart. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -56,6 +57,29 @@ static void a_process_is_alive_stopped_and_dead_in_turn(void **state)
   assert_int_equal(tt_process_life(pid, start), TT_LIFE_DEAD);
 }
 
+static int has_ended(int fd, int ms)
+{
+  struct pollfd ready = {.fd = fd, .events = POLLIN};
+  return poll(&ready, 1, ms) == 1;
+}
+
+/* fd -1: this kernel does not tell. */
+static void the_kernel_tells_the_end_of_a_process(void **state)
+{
+  (void)state;
+  pid_t pid = child_start(sleep_on);
+  uint64_t start = tt_process_start(pid);
+  int fd = tt_process_end_fd(pid, start);
+  assert_int_equal(tt_process_end_fd(pid, start + 1), -1); /* another process with its number */
+  if (fd >= 0) assert_false(has_ended(fd, 0));
+  kill(pid, SIGKILL);
+  if (fd >= 0) assert_true(has_ended(fd, 10000));
+  waitpid(pid, NULL, 0);
+  assert_int_equal(tt_process_end_fd(pid, start), -1);
+  if (fd >= 0) close(fd);
+  else skip();
+}
+
 static void *sleep_thread(void *nothing)
 {
   (void)nothing;
@@ -75,7 +99,10 @@ static void a_process_lives_on_without_its_first_thread(void **state)
   (void)state;
   pid_t pid = child_start(main_thread_ends);
   uint64_t start = tt_process_start(pid);
+  int fd = tt_process_end_fd(pid, start);
   for (int i = 0; i < 50; i++, tt_sleep_ns(1000000)) assert_int_equal(tt_process_life(pid, start), TT_LIFE_ALIVE);
+  if (fd >= 0) assert_false(has_ended(fd, 0));
+  if (fd >= 0) close(fd);
   kill(pid, SIGKILL);
   assert_true(becomes(pid, start, TT_LIFE_DEAD));
   waitpid(pid, NULL, 0);
@@ -102,6 +129,7 @@ int main(void)
   alarm(50);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_process_is_alive_stopped_and_dead_in_turn),
+      cmocka_unit_test(the_kernel_tells_the_end_of_a_process),
       cmocka_unit_test(a_process_lives_on_without_its_first_thread),
       cmocka_unit_test(a_process_held_by_a_debugger_is_traced),
   };
