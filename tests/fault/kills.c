@@ -42,7 +42,8 @@ struct times {
 
 /* The state of one process that runs rounds. */
 struct counts {
-  struct times here, apart, frozen; /* on one host, on several; of ranks that were stopped */
+  /* On one host; on several, with a rank that lives on the hosts of the victims, and without; of stopped ranks. */
+  struct times here, witnessed, alone, frozen;
   long kills, verdicts, hangs, late, starved, alive, others, missing, by_phase[PHASES];
 };
 
@@ -207,6 +208,20 @@ static long held_us(const struct epoch *epoch)
   return most;
 }
 
+/* 1: a rank of the host of each victim lives. */
+static int has_witness(const struct world *world, const struct epoch *epoch)
+{
+  int witnessed = 0;
+  for (int v = 0; v < epoch->nvictims; v++) {
+    int has = 0;
+    for (int m = 0; m < epoch->nmembers; m++)
+      has |= !victims_has(epoch, epoch->members[m]) &&
+             victims_host(world, epoch->members[m]) == victims_host(world, epoch->victims[v]);
+    witnessed += has;
+  }
+  return witnessed == epoch->nvictims;
+}
+
 static void times_note(struct job *job, int rank)
 {
   struct epoch *epoch = job->epoch;
@@ -214,7 +229,10 @@ static void times_note(struct job *job, int rank)
   int nhosts = job->world->nhosts;
   long took = atomic_load(&epoch->knew_us[rank]) - atomic_load(&epoch->killed_us);
   long limit = (nhosts > 1 ? LATE_US * 7 / 2 : LATE_US) * ranks_patience();
-  struct times *times = epoch->way == STOP ? &counts->frozen : nhosts > 1 ? &counts->apart : &counts->here;
+  struct times *times = epoch->way == STOP                ? &counts->frozen
+                        : nhosts == 1                     ? &counts->here
+                        : has_witness(job->world, epoch) ? &counts->witnessed
+                                                         : &counts->alone;
   if (times->n < TIMES) times->us[times->n++] = took < 0 ? 0 : took;
   if (epoch->way == STOP) took -= nhosts > 1 ? SILENT_US : FROZEN_MS * 1000;
   if (took <= limit) return;
@@ -334,7 +352,8 @@ static void times_add(struct times *times, const struct times *more)
 static void counts_add(struct counts *all, const struct counts *more)
 {
   times_add(&all->here, &more->here);
-  times_add(&all->apart, &more->apart);
+  times_add(&all->witnessed, &more->witnessed);
+  times_add(&all->alone, &more->alone);
   times_add(&all->frozen, &more->frozen);
   all->kills += more->kills;
   all->verdicts += more->verdicts;
@@ -355,24 +374,27 @@ static double quantile_ms(struct times *times, int permille)
 static void tell(const char *what, struct times *times)
 {
   if (!times->n) return;
-  printf("  %-16s %7d verdicts, ms: p50 %.1f, p99 %.1f, most %.1f\n", what, times->n, quantile_ms(times, 500),
+  printf("  %-17s %7d verdicts, ms: p50 %.1f, p99 %.1f, most %.1f\n", what, times->n, quantile_ms(times, 500),
          quantile_ms(times, 990), quantile_ms(times, 1000));
 }
 
 static void report(struct campaign *campaign, struct counts *counts)
 {
   tell("one host", &counts->here);
-  tell("several hosts", &counts->apart);
+  tell("hosts, a witness", &counts->witnessed);
+  tell("hosts, no witness", &counts->alone);
   tell("stopped ranks", &counts->frozen);
   for (int p = 0; p < PHASES; p++)
     printf("%s%s %ld", p ? ", " : "  kills in: ", victims_phases[p], counts->by_phase[p]);
   printf("\n");
   campaign_total(campaign,
                  "kills=%ld verdicts=%ld hangs=%ld late=%ld starved=%ld names_alive=%ld names_other_victim=%ld "
-                 "p50_ms=%.1f p99_ms=%.1f p50_hosts_ms=%.1f p99_hosts_ms=%.1f",
+                 "p50_ms=%.1f p99_ms=%.1f p50_witnessed_ms=%.1f p99_witnessed_ms=%.1f p50_alone_ms=%.1f "
+                 "p99_alone_ms=%.1f",
                  counts->kills, counts->verdicts, counts->hangs, counts->late, counts->starved, counts->alive,
                  counts->others, quantile_ms(&counts->here, 500), quantile_ms(&counts->here, 990),
-                 quantile_ms(&counts->apart, 500), quantile_ms(&counts->apart, 990));
+                 quantile_ms(&counts->witnessed, 500), quantile_ms(&counts->witnessed, 990),
+                 quantile_ms(&counts->alone, 500), quantile_ms(&counts->alone, 990));
 }
 
 int main(int argc, char **argv)

@@ -46,6 +46,14 @@ int victims_are_placed(void)
   return getenv("TEST_NAMESPACES") || getenv("TEST_INTERFACES");
 }
 
+int victims_host(const struct world *world, int rank)
+{
+  const char *names = getenv("TEST_NAMESPACES") ? getenv("TEST_NAMESPACES") : getenv("TEST_INTERFACES");
+  int nhosts = names ? 1 : world->nhosts;
+  for (; names && *names; names++) nhosts += *names == ',';
+  return rank % nhosts;
+}
+
 static int is_victim(const struct epoch *epoch, int rank)
 {
   return (epoch->nvictims > 0 && epoch->victims[0] == rank) || (epoch->nvictims > 1 && epoch->victims[1] == rank);
@@ -238,7 +246,7 @@ int victims_body(const struct ranks *self)
   char host[16];
   own = world;
   now = world->epochs;
-  snprintf(host, sizeof host, "host%d", self->rank % world->nhosts);
+  snprintf(host, sizeof host, "host%d", victims_host(world, self->rank));
   if (world->nhosts > 1 && !victims_are_placed()) setenv("TUTTI_HOSTID", host, 1);
   signal(SIGUSR1, end_oneself);
   RANKS_CHECK(exact_room_make(&place->room, self->nranks, self->rank, MOST));

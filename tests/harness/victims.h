@@ -51,6 +51,9 @@ int victims_has(const struct epoch *epoch, int rank);
 /* The environment says on which host each rank is. */
 int victims_are_placed(void);
 
+/* The number of the rank's host. */
+int victims_host(const struct world *world, int rank);
+
 /* For so long threads of the process have been ready to run, and did not; the main one, if that is asked for. */
 long victims_waited_us(int pid, long *main_us);
 
