@@ -175,12 +175,13 @@ static int learn(struct tt_view *view)
     if (!is_member || !word->number) continue;
     int is_other_part = word->decided.ends == TT_VIEW_PART && tt_rank_set_has(&word->decided.lost, view->rank);
     if (is_other_part) continue; /* it has ended, and says nothing about this one */
-    if (word->decided.view == view->said.view) {
+    int is_left = tt_rank_set_has(&view->said.lost, r); /* it counts in no round any more, whatever it decided */
+    if (word->decided.view == view->said.view && !is_left) {
       decide(view, &word->decided);
       return 1;
     }
     int is_past = word->view > view->said.view; /* two views on: no member falls behind so far */
-    if (is_past || (report_of(view, r) && tt_rank_set_has(&word->lost, view->rank))) {
+    if (!is_left && (is_past || (report_of(view, r) && tt_rank_set_has(&word->lost, view->rank)))) {
       expel(view);
       return 1;
     }

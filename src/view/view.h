@@ -24,7 +24,8 @@
  * each is the survivors of its own rounds. So the survivors of the last round go on only if they are more than half of
  * the ranks of the view that ends, or half of them with the lowest one. Ranks that one of these survivors knows to have
  * died, or left, do not count: each report says who they are, and all survivors have heard the same reports, so all
- * come to the same answer, whatever was promised before. In a part that does not go on an operation succeeds if a
+ * come to the same answer, whatever was promised before, and whatever a rank has decided that they have left behind
+ * since: they were enough with it, and may be too few without. In a part that does not go on an operation succeeds if a
  * survivor has seen it do so.
  *
  * The decision: let k be the smallest number of an operation that a survivor is in. If all survivors hold the result of

@@ -459,6 +459,46 @@ static void a_part_that_ends_tells_the_successes_that_it_saw(void **state)
   assert_int_equal(last_of(5, 1), 1);
 }
 
+static void hears(struct tt_view *view, int from, const struct tt_view_word *word)
+{
+  tt_view_hear(view, from, word);
+  while (tt_view_next(view) != TT_VIEW_NOTHING) {}
+}
+
+/* Of 7 ranks 1 and 4 are dead, and 0 and 3 out of reach. Rank 2 hears the promises of 5 and 6, by which three of five
+ * go on, and dies; 5 hears of that before it hears of its decision. The two that are left are no part that goes on. */
+static void what_a_rank_decided_before_its_loss_was_heard_of_counts_for_nobody_behind_it(void **state)
+{
+  (void)state;
+  const int rank[3] = {2, 5, 6};
+  struct tt_view *views[3];
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(tt_view_create(&views[i], 7, rank[i], 1), tuttiSuccess);
+    assert_int_equal(tt_view_begin(views[i]), TT_VIEW_RUNS);
+    for (int k = 0; k < 5; k++)
+      if (k != 2) tt_view_lose(views[i], k, k == 1 || k == 4);
+    tt_view_stop(views[i], tuttiSuccess);
+    while (tt_view_next(views[i]) != TT_VIEW_NOTHING) {}
+  }
+  struct tt_view_word first = *tt_view_said(views[0]);
+  for (int i = 1; i < 3; i++) {
+    struct tt_view_word other = *tt_view_said(views[3 - i]);
+    hears(views[i], rank[0], &first);
+    hears(views[i], rank[3 - i], &other);
+  }
+  for (int i = 1; i < 3; i++) hears(views[0], rank[i], tt_view_said(views[i]));
+  struct tt_view_word last = *tt_view_said(views[0]);
+  assert_true(last.decided.view == 1 && last.decided.ends == 0);
+  for (int i = 1; i < 3; i++) {
+    tt_view_lose(views[i], rank[0], 1);
+    while (tt_view_next(views[i]) != TT_VIEW_NOTHING) {}
+  }
+  hears(views[1], rank[0], &last);
+  for (int k = 0; k < 4; k++) hears(views[1 + k % 2], rank[2 - k % 2], tt_view_said(views[2 - k % 2]));
+  for (int i = 1; i < 3; i++) assert_int_equal(tt_view_said(views[i])->decided.ends, TT_VIEW_PART);
+  for (int i = 0; i < 3; i++) tt_view_destroy(views[i]);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
@@ -467,7 +507,8 @@ int main(int argc, char **argv)
     cmocka_unit_test(ranks_that_give_up_end_all_alike),
     cmocka_unit_test(ranks_taken_for_lost_contradict_nobody),
     cmocka_unit_test(of_two_parts_one_at_most_goes_on),
-    cmocka_unit_test(a_part_that_ends_tells_the_successes_that_it_saw)};
+    cmocka_unit_test(a_part_that_ends_tells_the_successes_that_it_saw),
+    cmocka_unit_test(what_a_rank_decided_before_its_loss_was_heard_of_counts_for_nobody_behind_it)};
   seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
