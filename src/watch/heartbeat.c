@@ -245,11 +245,7 @@ static void end_follow(struct tt_watch *watch)
 
 void tt_heartbeat_create(struct tt_watch *watch, int may_follow)
 {
-  const struct tt_member *self = &watch->members[watch->rank];
-  int has_others = 0;
-  for (int rank = 0; rank < watch->nranks; rank++)
-    has_others |= watch->members[rank].pid != self->pid || watch->members[rank].start != self->start;
-  watch->follows = may_follow && has_others && watch->nlocal == watch->nranks && watch->nranks <= FOLLOWED;
+  watch->follows = may_follow && watch->nlocal == watch->nranks && watch->nranks <= FOLLOWED;
 }
 
 void tt_heartbeat_destroy(struct tt_watch *watch)

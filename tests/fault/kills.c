@@ -211,15 +211,14 @@ static long held_us(const struct epoch *epoch)
 /* 1: a rank of the host of each victim lives. */
 static int has_witness(const struct world *world, const struct epoch *epoch)
 {
-  int witnessed = 0;
   for (int v = 0; v < epoch->nvictims; v++) {
-    int has = 0;
-    for (int m = 0; m < epoch->nmembers; m++)
-      has |= !victims_has(epoch, epoch->members[m]) &&
-             victims_host(world, epoch->members[m]) == victims_host(world, epoch->victims[v]);
-    witnessed += has;
+    int m = 0;
+    while (m < epoch->nmembers && (victims_has(epoch, epoch->members[m]) ||
+                                   victims_host(world, epoch->members[m]) != victims_host(world, epoch->victims[v])))
+      m++;
+    if (m == epoch->nmembers) return 0;
   }
-  return witnessed == epoch->nvictims;
+  return 1;
 }
 
 static void times_note(struct job *job, int rank)
@@ -229,10 +228,9 @@ static void times_note(struct job *job, int rank)
   int nhosts = job->world->nhosts;
   long took = atomic_load(&epoch->knew_us[rank]) - atomic_load(&epoch->killed_us);
   long limit = (nhosts > 1 ? LATE_US * 7 / 2 : LATE_US) * ranks_patience();
-  struct times *times = epoch->way == STOP                ? &counts->frozen
-                        : nhosts == 1                     ? &counts->here
-                        : has_witness(job->world, epoch) ? &counts->witnessed
-                                                         : &counts->alone;
+  struct times *times = has_witness(job->world, epoch) ? &counts->witnessed : &counts->alone;
+  if (nhosts == 1) times = &counts->here;
+  if (epoch->way == STOP) times = &counts->frozen;
   if (times->n < TIMES) times->us[times->n++] = took < 0 ? 0 : took;
   if (epoch->way == STOP) took -= nhosts > 1 ? SILENT_US : FROZEN_MS * 1000;
   if (took <= limit) return;
