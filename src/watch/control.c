@@ -200,7 +200,8 @@ static void count_signs(struct tt_watch *watch)
   hear_finished(watch);
   for (int i = 0; i < watch->nlocal; i++)
     signs += atomic_load_explicit(&watch->page.slots[i].heard, memory_order_relaxed);
-  if (signs != control->signs || !control->counted_ns) control->signs_ns = watch->clock_ns;
+  if (signs != control->signs || !control->counted_ns)
+    atomic_store_explicit(&control->signs_ns, watch->clock_ns, memory_order_relaxed);
   control->signs = signs;
   control->counted_ns = watch->clock_ns;
   if (watch->clock_ns - control->signs_ns < ALONE_NS) return;
@@ -234,6 +235,13 @@ static uint64_t silence_limit(const struct tt_watch *watch)
   uint64_t limit = watch->limits.unreachable_ns;
   int is_back = control->answered_ns && watch->clock_ns - control->answered_ns < limit;
   return limit + (is_back || control->patience_ns < ANSWER_NS ? control->patience_ns : ANSWER_NS);
+}
+
+int tt_control_given_up(const struct tt_watch *watch, int peer, uint64_t ended_ns)
+{
+  uint64_t signs_ns = atomic_load_explicit(&watch->control.signs_ns, memory_order_relaxed);
+  return is_foreign(watch, peer) && ended_ns > signs_ns && ended_ns - signs_ns >= watch->limits.unreachable_ns &&
+         hosts_linked(watch) > 1;
 }
 
 /* The rank to blame for the silence of the peer, which is on another host; -1: none, it is not too long yet. */
@@ -271,18 +279,20 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
   if (tt_is_lost(watch, link->peer)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
-    tt_lost_text(watch, link->peer, link->how, text);
+    if (tt_control_given_up(watch, link->peer, link->ended_ns)) culprit = watch->rank;
+    else tt_lost_text(watch, link->peer, link->how, text);
   } else {
     /* Before its first frame a rank may still be waiting for its own start-up. Ranks of this host beat on the status
      * page instead. */
     if (!link->spoke && watch->now_ns < watch->deadline_ns) return;
     culprit = is_foreign(watch, link->peer) ? blame_silence(watch, link) : -1;
     if (culprit < 0) return;
-    if (culprit == watch->rank) tt_cut_off_text(watch, text);
-    else tt_unreachable_text(watch, culprit, text);
+    if (culprit != watch->rank) tt_unreachable_text(watch, culprit, text);
   }
-  if (culprit == watch->rank && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return; /* it is known */
-  if (link->state == TT_CONTROL_ENDED) tt_lost_set(watch, culprit, TT_LOST_CONNECTION);
+  int is_cut_off = culprit == watch->rank;
+  if (is_cut_off && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return; /* it is known */
+  if (is_cut_off) tt_cut_off_text(watch, text);
+  if (link->state == TT_CONTROL_ENDED && !is_cut_off) tt_lost_set(watch, culprit, TT_LOST_CONNECTION);
   else host_lose(watch, link, culprit);
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }

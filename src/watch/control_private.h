@@ -51,7 +51,7 @@ struct tt_control {
   uint64_t patience_ns; /* how long after an outage a peer may still come back */
   uint64_t answered_ns; /* when a peer's listener last answered a knock, on the watch's clock; 0: never */
   uint64_t signs;       /* signs of life of other hosts that came to ranks of this one, as last counted */
-  uint64_t signs_ns;    /* when the last one came, on the watch's clock */
+  _Atomic uint64_t signs_ns; /* when the last one came, on the watch's clock */
   uint64_t counted_ns;  /* when they were counted, on the watch's clock */
   uint64_t finished;    /* our last operation at that time */
 };
@@ -66,6 +66,11 @@ void tt_control_destroy(struct tt_watch *watch);
 
 /* Beats, sends what is due, judges silence. */
 void tt_control_tick(struct tt_watch *watch);
+
+/* 1: a connection to the peer that ended at ended_ns ended after a silence of all other hosts longer than an outage may
+ * be: they have given this host up, which the network brings back, and closed theirs. The tick says that it was cut
+ * off, unless it hears another host. Any thread; no lock. */
+int tt_control_given_up(const struct tt_watch *watch, int peer, uint64_t ended_ns);
 
 /* Sends the record, farewells and losses to every link that was not told yet. */
 void tt_control_tell(struct tt_watch *watch);

@@ -139,7 +139,7 @@ static tuttiResult_t suspect(struct tt_watch *watch, int peer, uint64_t op, cons
   uint64_t now = atomic_load_explicit(&watch->clock_ns, memory_order_relaxed), since = 0;
   _Atomic uint64_t *first = &watch->peers[peer].suspected_ns;
   if (atomic_compare_exchange_strong(first, &since, now)) since = now;
-  if (now - since < TT_GRACE_NS) return tuttiInProgress;
+  if (now - since < TT_GRACE_NS || tt_control_given_up(watch, peer, since)) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
   struct tt_call pair[2];
   if (!tt_spares(watch) && tt_differed(watch, peer, pair)) { /* the peer may have ended its call, and left */

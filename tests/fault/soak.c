@@ -84,6 +84,15 @@ static void round_run(const struct ranks *self, struct world *world, struct exac
     snprintf(world->wrong[self->rank], sizeof world->wrong[0], "operation %d: %s", n, room->wrong);
 }
 
+/* What operations keep for the next ones grows to the most that one has needed, in whichever round that is: it is given
+ * back before memory is counted. */
+static int count_memory(tuttiComm_t comm, struct census *census)
+{
+  if (tuttiCommSuspend(comm, TUTTI_SUSPEND_MEM) != tuttiSuccess || tuttiCommResume(comm) != tuttiSuccess) return 0;
+  census_take(census);
+  return 1;
+}
+
 static int body(const struct ranks *self)
 {
   struct world *world = self->argument;
@@ -101,15 +110,16 @@ static int body(const struct ranks *self)
   for (int rounds = 0;; rounds++) {
     RANKS_CHECK(meeting_wait(world->meeting));
     if (world->is_over) break;
-    if (rounds == WARM) census_take(&before);
+    if (rounds == WARM) RANKS_CHECK(count_memory(room.comm, &before));
     room.seldom = rounds < WARM ? 0 : world->seldom; /* what long ones need is there before */
     if (self->rank == 0 && world->nlooks < LOOKS && rounds == WARM * 2 << world->nlooks) {
-      census_take(&after);
+      RANKS_CHECK(count_memory(room.comm, &after));
       world->heaps[world->nlooks++] = (long)after.heap - (long)before.heap;
     }
     round_run(self, world, &room, stream, fusion);
     RANKS_CHECK(meeting_wait(world->meeting));
   }
+  if (world->is_warm) RANKS_CHECK(count_memory(room.comm, &after));
   if (world->is_warm) RANKS_CHECK(census_same(&before, &after, HEAP_SLACK));
   if (world->is_warm && self->rank == 0) world->before = before, world->after = after;
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);

@@ -125,6 +125,24 @@ static void a_rank_that_hears_nobody_suspects_itself(void **state)
   world_end(world);
 }
 
+/* Those that gave a host up have closed their connections when its network comes back. */
+static void a_host_whose_connections_end_after_an_outage_was_cut_off(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 3, party_idle);
+  world->settings.unreachable_ms = 1600; /* nobody else is held up for so long */
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, 1, SIGSTOP);
+  world_signal(world, 2, SIGSTOP);
+  tt_sleep_ns(1800 * MS);
+  world_signal(world, 1, SIGKILL);
+  world_signal(world, 2, SIGKILL);
+  world_failed(world, 1u << 1 | 1u << 2, since);
+  world_says(world, 1u << 1 | 1u << 2, tuttiRemoteError, 0, "is cut off: no sign of life of any other host");
+  world_end(world);
+}
+
 /* Rank 0 ends one all-reduce after the other, as if the others took part. */
 static void goes_on(struct party *party)
 {
@@ -254,6 +272,7 @@ int main(void)
       cmocka_unit_test(a_whole_host_that_dies_is_reported_by_the_others),
       cmocka_unit_test(a_silent_host_is_unreachable_after_the_limit),
       cmocka_unit_test(a_rank_that_hears_nobody_suspects_itself),
+      cmocka_unit_test(a_host_whose_connections_end_after_an_outage_was_cut_off),
       cmocka_unit_test(an_all_reduce_that_ends_is_a_sign_of_life),
       cmocka_unit_test(a_stopped_rank_is_vouched_for_by_its_host),
       cmocka_unit_test(a_forked_child_keeps_no_connection),
