@@ -20,13 +20,22 @@ static const char *local_text(const struct tt_address *address, char *text, size
   return text;
 }
 
+/* The scope id of a link-local address has no meaning beyond this host. */
+static int is_link_local(const struct in6_addr *ip)
+{
+  return IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_MC_LINKLOCAL(ip);
+}
+
+/* Only in a link-local address is an interface understood by its name. */
 static const char *v6_text(const struct tt_address *address, char *text, size_t size)
 {
   char ip[INET6_ADDRSTRLEN] = "?", name[IF_NAMESIZE], scope[IF_NAMESIZE + 16] = "";
   uint32_t index = address->v6.sin6_scope_id;
   inet_ntop(AF_INET6, &address->v6.sin6_addr, ip, sizeof ip);
-  if (index && if_indextoname(index, name)) snprintf(scope, sizeof scope, "%%%s", name);
-  else if (index) snprintf(scope, sizeof scope, "%%%u", index);
+  if (index && is_link_local(&address->v6.sin6_addr) && if_indextoname(index, name))
+    snprintf(scope, sizeof scope, "%%%s", name);
+  else if (index)
+    snprintf(scope, sizeof scope, "%%%u", index);
   snprintf(text, size, "[%s%s]:%u", ip, scope, ntohs(address->v6.sin6_port));
   return text;
 }
@@ -51,12 +60,6 @@ const char *tt_address_text(const struct tt_address *address, char *text, size_t
 
 enum { AT_FAMILY = 0, AT_PORT = 2, AT_SCOPE = 4, AT_IP = 8, AT_NAME = 8 };
 #define LOCAL_NAME (offsetof(struct sockaddr_un, sun_path) + 1) /* abstract names begin with a NUL */
-
-/* The scope id of a link-local address has no meaning beyond this host. */
-static int is_link_local(const struct in6_addr *ip)
-{
-  return IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_MC_LINKLOCAL(ip);
-}
 
 void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PACKED_BYTES])
 {

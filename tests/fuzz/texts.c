@@ -333,7 +333,7 @@ static void address_run(const uint8_t *bytes, size_t len)
 }
 
 static const char *const address_texts[] = {"127.0.0.1:4711",  "[::1]:0",   "192.0.2.1:65535",
-                                            "[fe80::1%lo]:12", "0.0.0.0:1", NULL};
+                                            "[fe80::1%lo]:12", "0.0.0.0:1",   "[::%1]:1", NULL};
 
 /* Answers of a launcher: each line comes by itself. */
 static void pmi_run(const uint8_t *bytes, size_t len)
