@@ -209,18 +209,21 @@ void tt_replicas_end(struct tt_replicas *replicas, int aborts)
 
 /* ---- calls ---- */
 
-/* The leader's result goes to the other replicas. */
+/* The leader's result goes to the other replicas; where there is none, a byte: what comes says that the leader has
+ * proposed its entry, and who has it takes the entry over before it comes to the barrier. */
 static tuttiResult_t hand_on(struct tuttiComm *comm, const struct tt_binding *binding)
 {
   struct tt_replicas *replicas = comm->parts.views->replicas;
   int root = 0, leader = tt_raft_leader(&replicas->raft);
   size_t bytes = binding->out ? bytes_of(comm, &binding->call, tt_kinds[binding->call.collective].out) : 0;
-  if (!bytes || replicas->group->facts.nranks == 1) return tuttiSuccess;
+  uint8_t byte = 0;
+  void *out = bytes ? binding->out : &byte;
+  if (replicas->group->facts.nranks == 1) return tuttiSuccess;
   for (int r = 0; r < leader; r++) root += is_there(comm, r);
   struct tt_binding result = {
-      .call = {.count = bytes, .collective = TT_BROADCAST, .type = tuttiUint8, .root = root},
-      .in = replicas->leaders ? binding->out : NULL,
-      .out = binding->out,
+      .call = {.count = bytes ? bytes : 1, .collective = TT_BROADCAST, .type = tuttiUint8, .root = root},
+      .in = replicas->leaders ? out : NULL,
+      .out = out,
       .before = 1};
   return tt_views_carry(replicas->group, &result);
 }

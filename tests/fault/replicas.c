@@ -132,8 +132,11 @@ static unsigned leaders_kill(const struct job *job, const int *pids, uint64_t *c
       if (below(chance, 4) == 0) victim = first + job->n - 1 - d;
       if (dead >> victim & 1 || below(chance, 5) == 0) continue;
       while (dead >> witness & 1 || witness == victim) witness++;
-      long limit = meeting_now_us() + 20000000;
+      long limit = meeting_now_us() + 20000000 * ranks_patience();
       while (atomic_load(&job->calls[witness]) < at && meeting_now_us() < limit) usleep(20);
+      int came = atomic_load(&job->calls[witness]);
+      CHECK(came >= at, "process %d, of %d, has come to call %d only, not %d; 0x%x are dead", witness,
+            LOGICAL * job->n, came, at, dead);
       long wait = meeting_now_us() + (long)below(chance, 1000);
       while (meeting_now_us() < wait) {}
       kill(pids[victim], SIGKILL);
@@ -208,6 +211,55 @@ static void deaths_change_no_bit(void **state)
   assert_true(nkilled > 0);
 }
 
+/* ---- a call that gives a logical rank nothing ---- */
+
+enum { LONG = 1 << 22 }; /* elements that no rank has sent before others receive */
+
+/* Process 0 stays out of the last call but one, until it is killed. Then the leader of logical rank 1 is in it, and the
+ * other replicas, to which it has nothing to hand on, in the barrier behind it. */
+static int reduces(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  int rank;
+  float *x = calloc(LONG, sizeof *x), *sum = calloc(LONG, sizeof *sum), one = 1, two = 0;
+  config.fault_level = 3;
+  config.transports = job->transports;
+  RANKS_CHECK(x && sum);
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommUserRank(comm, &rank) == tuttiSuccess);
+  for (int i = 0; i < LONG; i++) x[i] = (float)(i + rank);
+  RANKS_CHECK(tuttiAllReduce(&one, &two, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess && two == 2);
+  atomic_fetch_add(&job->nready, 1);
+  while (self->rank == 0) pause();
+  RANKS_CHECK(tuttiReduce(x, sum, LONG, tuttiFloat, tuttiSum, 0, comm, NULL) == tuttiSuccess);
+  for (int i = 0; i < LONG && rank == 0; i++) RANKS_CHECK(sum[i] == (float)(2 * i + 1)); /* exact: below 2^24 */
+  RANKS_CHECK(tuttiAllReduce(&one, &two, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess && two == 2);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  free(x);
+  free(sum);
+  return 0;
+}
+
+static void a_leader_dies_while_another_has_nothing_to_hand_on(void **state)
+{
+  int pids[PROCESSES];
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++) {
+    struct job *job = ranks_shared(sizeof *job);
+    job->transports = ranks_transports(t);
+    assert_int_equal(ranks_start(6, reduces, job, pids), 0);
+    assert_true(meeting_await(&job->nready, 6));
+    usleep(200000);
+    kill(pids[0], SIGKILL);
+    for (int p = 0; p < 6; p++) {
+      int status = ranks_wait(pids[p], 30 * ranks_patience());
+      if (p != 0) assert_int_equal(status, 0);
+    }
+  }
+}
+
 /* ---- a logical rank without a majority ---- */
 
 static int lacks(const struct ranks *self)
@@ -246,6 +298,7 @@ static void a_logical_rank_without_a_majority_ends_all(void **state)
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(deaths_change_no_bit),
+                                     cmocka_unit_test(a_leader_dies_while_another_has_nothing_to_hand_on),
                                      cmocka_unit_test(a_logical_rank_without_a_majority_ends_all)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
