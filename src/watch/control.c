@@ -210,15 +210,15 @@ static void count_signs(struct tt_watch *watch)
 }
 
 /* The number of other hosts that ranks of this one are linked with, at most 2. Ranks that left or are lost do not
- * count: nobody expects to hear them. */
+ * count, on either side: nobody expects to hear them, and they hear nobody. */
 static int hosts_linked(const struct tt_watch *watch)
 {
   int peers[TT_CONTROL_LINKS], first = -1;
   for (int i = 0; i < watch->nlocal; i++) {
-    int n = tt_control_peers(watch->local[i], watch->nranks, peers);
+    int rank = watch->local[i], hears = rank == watch->rank || !tt_has_left(watch, rank);
+    int n = hears ? tt_control_peers(rank, watch->nranks, peers) : 0;
     for (int p = 0; p < n; p++) {
-      if (!is_foreign(watch, peers[p])) continue;
-      if (tt_page_gone(&watch->page, peers[p]) || tt_is_lost(watch, peers[p])) continue;
+      if (!is_foreign(watch, peers[p]) || tt_has_left(watch, peers[p])) continue;
       int host = watch->members[peers[p]].host_index;
       if (first >= 0 && host != first) return 2;
       first = host;
@@ -240,8 +240,8 @@ static uint64_t silence_limit(const struct tt_watch *watch)
 int tt_control_given_up(const struct tt_watch *watch, int peer, uint64_t ended_ns)
 {
   uint64_t signs_ns = atomic_load_explicit(&watch->control.signs_ns, memory_order_relaxed);
-  return is_foreign(watch, peer) && ended_ns > signs_ns && ended_ns - signs_ns >= watch->limits.unreachable_ns &&
-         hosts_linked(watch) > 1;
+  int is_silent = ended_ns > signs_ns && ended_ns - signs_ns >= watch->limits.unreachable_ns;
+  return watch->control.nlinks && is_foreign(watch, peer) && is_silent && hosts_linked(watch) > 1;
 }
 
 /* The rank to blame for the silence of the peer, which is on another host; -1: none, it is not too long yet. */
@@ -279,7 +279,7 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
   if (tt_is_lost(watch, link->peer)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
-    if (tt_control_given_up(watch, link->peer, link->ended_ns)) culprit = watch->rank;
+    if (link->spoke && tt_control_given_up(watch, link->peer, link->ended_ns)) culprit = watch->rank;
     else tt_lost_text(watch, link->peer, link->how, text);
   } else {
     /* Before its first frame a rank may still be waiting for its own start-up. Ranks of this host beat on the status
@@ -290,10 +290,13 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
     if (culprit != watch->rank) tt_unreachable_text(watch, culprit, text);
   }
   int is_cut_off = culprit == watch->rank;
-  if (is_cut_off && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return; /* it is known */
+  int is_known = is_cut_off && atomic_load_explicit(&watch->failed, memory_order_relaxed);
+  /* Those that have closed their connections are lost to a host that was cut off, too; its own fate comes first. */
+  if (link->state == TT_CONTROL_ENDED && is_cut_off == is_known)
+    tt_lost_set(watch, link->peer, TT_LOST_CONNECTION);
+  else if (!is_known) host_lose(watch, link, culprit);
+  if (is_known) return;
   if (is_cut_off) tt_cut_off_text(watch, text);
-  if (link->state == TT_CONTROL_ENDED && !is_cut_off) tt_lost_set(watch, culprit, TT_LOST_CONNECTION);
-  else host_lose(watch, link, culprit);
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control links of one rank to the ranks r - 2, r - 1, r + 1, r + 2 (mod nranks) of communicators over several
- * hosts. The lower rank of a pair dials. All functions are called with the service lock held. */
+ * hosts. The lower rank of a pair dials. All functions but tt_control_given_up are called with the service lock
+ * held. */
 #ifndef TT_WATCH_CONTROL_H
 #define TT_WATCH_CONTROL_H
 
@@ -67,9 +68,9 @@ void tt_control_destroy(struct tt_watch *watch);
 /* Beats, sends what is due, judges silence. */
 void tt_control_tick(struct tt_watch *watch);
 
-/* 1: a connection to the peer that ended at ended_ns ended after a silence of all other hosts longer than an outage may
- * be: they have given this host up, which the network brings back, and closed theirs. The tick says that it was cut
- * off, unless it hears another host. Any thread; no lock. */
+/* 1: a connection to the peer that ended at ended_ns did so behind a silence of all other hosts longer than an outage
+ * may be. So it looks where the others have given this host up, and closed theirs, and its network comes back; two
+ * hosts that were stopped for so long, and killed, look alike. Any thread, without the lock. */
 int tt_control_given_up(const struct tt_watch *watch, int peer, uint64_t ended_ns);
 
 /* Sends the record, farewells and losses to every link that was not told yet. */

@@ -156,11 +156,6 @@ static int look_early(struct tt_watch *watch, int rank)
 
 /* ---- ends of processes ---- */
 
-static int has_left(const struct tt_watch *watch, int rank)
-{
-  return tt_page_gone(&watch->page, rank) || tt_is_lost(watch, rank);
-}
-
 /* The next rank of another process that is here still; -1: there is none. */
 static int next_rank(const struct tt_watch *watch)
 {
@@ -168,7 +163,7 @@ static int next_rank(const struct tt_watch *watch)
   for (int i = 1; i < watch->nlocal; i++) {
     int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
     const struct tt_member *member = &watch->members[rank];
-    if (!(member->pid == self->pid && member->start == self->start) && !has_left(watch, rank)) return rank;
+    if (!(member->pid == self->pid && member->start == self->start) && !tt_has_left(watch, rank)) return rank;
   }
   return -1;
 }
@@ -191,7 +186,7 @@ static struct tt_end_facts end_facts(const struct tt_watch *watch, int rank)
                                .least_finished = UINT64_MAX};
   for (int i = 0; i < watch->nlocal; i++) {
     const struct tt_rank_slot *each = &watch->page.slots[i];
-    if (has_left(watch, watch->local[i])) continue;
+    if (tt_has_left(watch, watch->local[i])) continue;
     uint64_t finished = tt_rank_slot_finished(each);
     if (finished < facts.least_finished) facts.least_finished = finished;
     facts.has_cause |= tt_exits(watch, watch->local[i]) || atomic_load_explicit(&each->told, memory_order_acquire);
@@ -225,7 +220,7 @@ static int is_high(int fd)
 /* Asks for the end of the next process unless that was done. A rank is believed to be dead only once it was trusted. */
 static void end_follow(struct tt_watch *watch)
 {
-  if (!watch->follows || (watch->end_rank >= 0 && !has_left(watch, watch->end_rank))) return;
+  if (!watch->follows || (watch->end_rank >= 0 && !tt_has_left(watch, watch->end_rank))) return;
   int rank = next_rank(watch);
   end_close(watch);
   watch->has_ended = 0;

@@ -141,6 +141,12 @@ static inline int tt_is_lost(const struct tt_watch *watch, int rank)
   return watch->own && tt_page_lost(&watch->page, rank) != 0;
 }
 
+/* 1: it has said farewell, or is lost. */
+static inline int tt_has_left(const struct tt_watch *watch, int rank)
+{
+  return tt_page_gone(&watch->page, rank) || tt_is_lost(watch, rank);
+}
+
 static inline int tt_spares(const struct tt_watch *watch)
 {
   return atomic_load_explicit(&watch->spares, memory_order_relaxed);

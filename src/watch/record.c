@@ -5,6 +5,8 @@
 
 #include "watch/private.h"
 
+#define RETURN_NS 2000000000u /* for a host that the others have given up to find that out (tt_control_given_up) */
+
 /* The record that counts is known: shows it to this process and passes it on. */
 static void settle(struct tt_watch *watch, const struct tt_failure *failure)
 {
@@ -139,7 +141,8 @@ static tuttiResult_t suspect(struct tt_watch *watch, int peer, uint64_t op, cons
   uint64_t now = atomic_load_explicit(&watch->clock_ns, memory_order_relaxed), since = 0;
   _Atomic uint64_t *first = &watch->peers[peer].suspected_ns;
   if (atomic_compare_exchange_strong(first, &since, now)) since = now;
-  if (now - since < TT_GRACE_NS || tt_control_given_up(watch, peer, since)) return tuttiInProgress;
+  /* The tick, which hears more, says whether this host was cut off, within two pauses of the kernel. */
+  if (now - since < (tt_control_given_up(watch, peer, since) ? RETURN_NS : TT_GRACE_NS)) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
   struct tt_call pair[2];
   if (!tt_spares(watch) && tt_differed(watch, peer, pair)) { /* the peer may have ended its call, and left */

@@ -19,7 +19,8 @@
  * life, too. A host that hears no other host is cut off itself, and says so. Records, farewells and vouchers are
  * flooded: a rank that learns one writes it to its status page and sends it on, once. If a control connection ends
  * without a farewell or record, the neighbour's own host has 500 ms to say what happened; then the neighbour is
- * reported as lost.
+ * reported as lost. Where it ends behind a silence of all other hosts that was longer than the limit, this host was cut
+ * off: they have given it up.
  *
  * Ages are measured on a clock that stands still while this process does not run, so that a rank that was stopped and
  * wakes up takes nobody else for dead.
@@ -106,8 +107,9 @@ tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
 /* To be called when the connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, during
- * which this process looks for it, then records tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress
- * until the word of tt_watch_failed is set; call it again from the waiting loop. */
+ * which this process looks for it, and 2 s where this host may have been cut off; then records tuttiRemoteError "lost
+ * connection to rank ...". Returns tuttiInProgress until the word of tt_watch_failed is set; call it again from the
+ * waiting loop. */
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
 
 /* Likewise when no connection to `peer` came about: the failure has this sentence. A peer that closes one which is
