@@ -114,11 +114,11 @@ uint64_t tt_raft_propose(struct tt_raft *raft, uint64_t value)
   return said->last.index;
 }
 
-/* The leader of this term has this entry. */
+/* The leader of this term has this entry. A leader lacks no entry that was committed: a word that says so is damaged. */
 static void follow(struct tt_raft *raft, const struct tt_raft_entry *last, uint64_t committed)
 {
   struct tt_raft_word *said = &raft->said;
-  if (last->term != said->term) return;
+  if (last->term != said->term || last->index < said->committed) return;
   if (is_behind(&said->last, last)) {
     said->last = *last;
     say(raft);

@@ -156,27 +156,6 @@ static int body(const struct ranks *self)
   return 0;
 }
 
-/* Kills ranks at drawn calls, a drawn time after they have begun: the first ones apart, or all at nearly once. */
-static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, int ndead)
-{
-  uint64_t dead = 0;
-  int victim = (int)below(chance, (size_t)job->nranks), at = (int)below(chance, CALLS / 2);
-  int are_apart = below(chance, 2) != 0;
-  for (int d = 0; d < ndead; d++, victim = (victim + 1) % job->nranks) {
-    long limit = meeting_now_us() + 20000000;
-    int witness = 0;
-    while (dead >> witness & 1) witness++;
-    while (atomic_load(&job->calls[witness]) < at && meeting_now_us() < limit) usleep(20);
-    long wait = meeting_now_us() + (long)below(chance, 500);
-    while (meeting_now_us() < wait) {}
-    kill(pids[victim], SIGKILL);
-    dead |= 1ull << victim;
-    if (are_apart) at += 1 + (int)below(chance, (size_t)(CALLS - at) / 3 + 1);
-    else usleep((useconds_t)below(chance, 3) * 700); /* the others may be agreeing on the first one */
-  }
-  return dead;
-}
-
 #define CHECK(holds, ...) \
   do { \
     if (!(holds)) { \
@@ -186,6 +165,30 @@ static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, i
       fail(); \
     } \
   } while (0)
+
+/* Kills ranks at drawn calls, a drawn time after they have begun: the first ones apart, or all at nearly once. */
+static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, int ndead)
+{
+  uint64_t dead = 0;
+  int victim = (int)below(chance, (size_t)job->nranks), at = (int)below(chance, CALLS / 2);
+  int are_apart = below(chance, 2) != 0;
+  for (int d = 0; d < ndead; d++, victim = (victim + 1) % job->nranks) {
+    long limit = meeting_now_us() + 20000000 * ranks_patience();
+    int witness = 0;
+    while (dead >> witness & 1) witness++;
+    while (atomic_load(&job->calls[witness]) < at && meeting_now_us() < limit) usleep(20);
+    int came = atomic_load(&job->calls[witness]);
+    CHECK(came >= at, "rank %d has come to call %d only, not %d; 0x%llx are dead", witness, came, at,
+          (unsigned long long)dead);
+    long wait = meeting_now_us() + (long)below(chance, 500);
+    while (meeting_now_us() < wait) {}
+    kill(pids[victim], SIGKILL);
+    dead |= 1ull << victim;
+    if (are_apart) at += 1 + (int)below(chance, (size_t)(CALLS - at) / 3 + 1);
+    else usleep((useconds_t)below(chance, 3) * 700); /* the others may be agreeing on the first one */
+  }
+  return dead;
+}
 
 /* Returns how many calls failed. */
 static int log_check(const struct job *job, uint64_t dead)

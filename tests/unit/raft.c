@@ -303,11 +303,27 @@ static void an_election_ends_for_all_from_any_state(void **state)
   printf("the longest of %d elections took %d ways of a word\n", nseeds, (int)longest);
 }
 
+/* No leader says so: a word of one that lacks what was committed is damaged. */
+static void a_damaged_word_takes_back_nothing_that_was_committed(void **state)
+{
+  struct tt_raft raft = {.n = 3, .self = 0};
+  struct tt_raft_word word = {.number = 1, .term = 1, .vote = 2, .leads = 1, .committed = 2, .last = {1, 2, 77}};
+  (void)state;
+  tt_raft_hear(&raft, 1, &word);
+  assert_int_equal(raft.said.committed, 2);
+  word = (struct tt_raft_word){.number = 1, .term = 2, .vote = 3, .leads = 1, .committed = 1, .last = {2, 1, 88}};
+  tt_raft_hear(&raft, 2, &word);
+  assert_int_equal(raft.said.term, 2);
+  assert_int_equal(raft.said.committed, 2);
+  assert_int_equal(raft.said.last.value, 77);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_majority_goes_on_and_loses_nothing),
                                      cmocka_unit_test(without_a_majority_nothing_is_contradicted),
-                                     cmocka_unit_test(an_election_ends_for_all_from_any_state)};
+                                     cmocka_unit_test(an_election_ends_for_all_from_any_state),
+                                     cmocka_unit_test(a_damaged_word_takes_back_nothing_that_was_committed)};
   seeds_read(argc, argv, "--seeds", &first_seed, &nseeds);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
