@@ -114,7 +114,7 @@ uint64_t tt_raft_propose(struct tt_raft *raft, uint64_t value)
   return said->last.index;
 }
 
-/* The leader of this term has this entry. A leader lacks no entry that was committed: a word that says so is damaged. */
+/* The leader of this term has this entry. It lacks none that was committed: a word that says so is damaged. */
 static void follow(struct tt_raft *raft, const struct tt_raft_entry *last, uint64_t committed)
 {
   struct tt_raft_word *said = &raft->said;
