@@ -71,11 +71,24 @@ void tt_control_words(struct tt_watch *watch, const struct tt_frame *frame, stru
   tell_words(watch, frame->rank);
 }
 
+/* Words of another rank of this host, as its page shows them: once ranks are lost, its own links may lead to fewer of
+ * those that are left than ours. */
+static void words_take(struct tt_watch *watch, int rank)
+{
+  struct tt_frame frame = {.type = TT_FRAME_WORDS, .rank = rank};
+  if (!watch->peers[rank].local || rank == watch->rank) return;
+  const struct tt_said *said = &watch->page.slots[tt_rank_slot_of(watch, rank)].said;
+  frame.said.number = tt_said_get(said, frame.said.words, TT_SAID_WORDS);
+  if (frame.said.number) tt_control_words(watch, &frame, NULL);
+}
+
 void tt_control_tell(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (!control->nlinks || !watch->own) return;
+  int goes_on = atomic_load_explicit(&watch->page.head->goes_on, memory_order_relaxed) != 0;
   for (int rank = 0; rank < watch->nranks; rank++) {
+    if (goes_on) words_take(watch, rank);
     if (control->words) tell_words(watch, rank); /* before its farewell: what it has said counts */
     tell_gone(watch, rank);
     tell_lost(watch, rank);

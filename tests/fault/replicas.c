@@ -260,6 +260,48 @@ static void a_leader_dies_while_another_has_nothing_to_hand_on(void **state)
   }
 }
 
+/* ---- hosts that are lost ---- */
+
+/* Replica r of each logical rank is on host r. */
+static int on_hosts(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  float one = 1, two;
+  char host[16];
+  snprintf(host, sizeof host, "host%d", self->rank % MOST_REPLICAS);
+  setenv("TUTTI_HOSTID", host, 1);
+  setenv("TUTTI_REPLICAS", "5", 1);
+  config.fault_level = 3;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  for (int k = 0; k < CALLS; k++) {
+    RANKS_CHECK(tuttiAllReduce(&one, &two, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess && two == 2);
+    if (k == 1) atomic_fetch_add(&job->nready, 1);
+    while (k == 1 && !atomic_load(&job->calls[0])) usleep(200);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+/* Of ten processes in a ring 1, 2, 3 and 6, 7, 8 are left: no link leads from one side to the other. */
+static void two_of_five_hosts_die_at_once(void **state)
+{
+  int pids[PROCESSES];
+  const unsigned dead = 1u << 0 | 1u << 4 | 1u << 5 | 1u << 9;
+  struct job *job = ranks_shared(sizeof *job);
+  (void)state;
+  assert_int_equal(ranks_start(PROCESSES, on_hosts, job, pids), 0);
+  assert_true(meeting_await(&job->nready, PROCESSES));
+  for (int p = 0; p < PROCESSES; p++)
+    if (dead >> p & 1) kill(pids[p], SIGKILL);
+  atomic_store(&job->calls[0], 1);
+  for (int p = 0; p < PROCESSES; p++) {
+    int status = ranks_wait(pids[p], 30 * ranks_patience());
+    if (!(dead >> p & 1)) assert_int_equal(status, 0);
+  }
+}
+
 /* ---- a logical rank without a majority ---- */
 
 static int lacks(const struct ranks *self)
@@ -299,6 +341,7 @@ int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(deaths_change_no_bit),
                                      cmocka_unit_test(a_leader_dies_while_another_has_nothing_to_hand_on),
+                                     cmocka_unit_test(two_of_five_hosts_die_at_once),
                                      cmocka_unit_test(a_logical_rank_without_a_majority_ends_all)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
