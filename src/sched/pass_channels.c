@@ -29,7 +29,7 @@ static void run_add(struct tt_schedule *made, const struct tt_schedule *s, int32
   step.first = (int32_t)((old->first * nchannels + offset) % blocks);
   step.dst = run_of(old->dst, nchannels, offset, blocks);
   step.channel = (uint8_t)channel;
-  tt_add(made, &step, sources, s->peers + old->to);
+  tt_add(made, &step, sources, old->nto ? s->peers + old->to : NULL);
 }
 
 static tuttiResult_t numbers_check(const struct tt_schedule *s, int32_t nchannels)

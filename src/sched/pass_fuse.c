@@ -81,7 +81,8 @@ void tt_pass_fuse(struct tt_schedule *schedule)
   if (parts) steps_fuse(schedule, &insight, parts);
   for (int32_t i = 0; parts && i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    if (parts[i] >= 0) tt_add(&made, step, schedule->operands + step->src, schedule->peers + step->to);
+    if (parts[i] >= 0)
+      tt_add(&made, step, schedule->operands + step->src, step->nto ? schedule->peers + step->to : NULL);
   }
   tt_free(parts);
   tt_insight_free(&insight);

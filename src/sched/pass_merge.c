@@ -203,11 +203,11 @@ static void chain_add(struct merge *m, int32_t i)
   step.channel = m->chains[i].channel;
   for (int32_t part = i; part >= 0; part = m->chains[part].before) {
     const struct tt_step *old = &s->steps[part];
-    int dropped = m->chains[part].before >= 0;
-    at -= old->nsrc - dropped;
-    memcpy(sources + at, s->operands + old->src + dropped, (size_t)(old->nsrc - dropped) * sizeof *sources);
+    int dropped = m->chains[part].before >= 0, nsrc = old->nsrc - dropped;
+    at -= nsrc;
+    if (nsrc) memcpy(sources + at, s->operands + old->src + dropped, (size_t)nsrc * sizeof *sources);
   }
-  tt_add(&m->made, &step, sources, s->peers + step.to);
+  tt_add(&m->made, &step, sources, step.nto ? s->peers + step.to : NULL);
 }
 
 static void steps_add(struct merge *m)
