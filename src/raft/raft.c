@@ -107,7 +107,7 @@ int tt_raft_elect(struct tt_raft *raft, unsigned there, unsigned here)
 uint64_t tt_raft_propose(struct tt_raft *raft, uint64_t value)
 {
   struct tt_raft_word *said = &raft->said;
-  if (!said->leads || said->committed != said->last.index) return 0;
+  if (!said->leads || said->committed != said->last.index || said->last.index == UINT64_MAX) return 0;
   said->last = (struct tt_raft_entry){said->term, said->last.index + 1, value};
   say(raft);
   holders_count(raft);
