@@ -271,7 +271,7 @@ static int blame_silence(const struct tt_watch *watch, const struct tt_control_l
 static void host_lose(struct tt_watch *watch, const struct tt_control_link *silent, int culprit)
 {
   const struct tt_control *control = &watch->control;
-  int host = watch->members[culprit].host_index, is_whole = culprit != watch->rank;
+  int host = watch->members[culprit].host_index, is_whole = 1;
   uint64_t limit = watch->limits.unreachable_ns;
   for (int i = 0; i < control->nlinks; i++) {
     const struct tt_control_link *link = &control->links[i];
@@ -302,14 +302,13 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
     if (culprit < 0) return;
     if (culprit != watch->rank) tt_unreachable_text(watch, culprit, text);
   }
-  int is_cut_off = culprit == watch->rank;
-  int is_known = is_cut_off && atomic_load_explicit(&watch->failed, memory_order_relaxed);
-  /* Those that have closed their connections are lost to a host that was cut off, too; its own fate comes first. */
-  if (link->state == TT_CONTROL_ENDED && is_cut_off == is_known)
-    tt_lost_set(watch, link->peer, TT_LOST_CONNECTION);
-  else if (!is_known) host_lose(watch, link, culprit);
-  if (is_known) return;
-  if (is_cut_off) tt_cut_off_text(watch, text);
+  if (culprit == watch->rank) { /* its own fate comes first; then those that closed their connections are lost to it */
+    int is_known = atomic_load_explicit(&watch->failed, memory_order_relaxed);
+    if (is_known && link->state == TT_CONTROL_ENDED) tt_lost_set(watch, link->peer, TT_LOST_CONNECTION);
+    if (is_known) return;
+    tt_cut_off_text(watch, text);
+  } else if (link->state == TT_CONTROL_ENDED) tt_lost_set(watch, culprit, TT_LOST_CONNECTION);
+  else host_lose(watch, link, culprit);
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 
