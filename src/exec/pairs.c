@@ -96,17 +96,14 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
     size_t start = each * (size_t)lane, len = transfer->bytes - start;
     struct stripe *stripe = &pairs->stripes[pairs->n++];
     if (lane < lanes - 1) len = each;
-    *stripe = (struct stripe){.data = (char *)transfer->data + start,
-                              .len = len,
+    /* A transfer without bytes may have no data; one byte says that it took place. */
+    *stripe = (struct stripe){.data = len ? (char *)transfer->data + start : &pairs->empty[transfer->sends],
+                              .len = len ? len : 1,
                               .call = call,
                               .lane = lane,
                               .sends = transfer->sends,
                               .is_chunk = transfer->whole > transfer->bytes,
                               .peer = transfer->peer};
-    if (!transfer->bytes) {
-      stripe->data = &pairs->empty[transfer->sends];
-      stripe->len = 1;
-    }
     stripe->head = (struct tt_head){tt_call_word(&stripe->call), stripe->len, &stripe->call, 0};
     queue_add(run, stripe);
   }

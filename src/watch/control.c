@@ -10,14 +10,19 @@
 #define ALONE_NS 500000000u /* no sign of any other host for so long */
 #define ANSWER_NS 400000000u /* for an answer to a knock, see knock.c, to come after an outage */
 
-int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS])
+int tt_control_peers(int rank, int nranks, const struct tt_watch *watch, int peers[TT_CONTROL_LINKS])
 {
-  static const int steps[TT_CONTROL_LINKS] = {1, 2, -1, -2};
   int n = 0;
-  for (int i = 0; i < TT_CONTROL_LINKS; i++) {
-    int peer = ((rank + steps[i]) % nranks + nranks) % nranks, known = peer == rank;
-    for (int j = 0; j < n; j++) known |= peers[j] == peer;
-    if (!known) peers[n++] = peer;
+  for (int step = 1; step >= -1; step -= 2) {
+    int peer = rank;
+    for (int found = 0; found < TT_CONTROL_LINKS / 2; found++) {
+      int known = 0;
+      do peer = (peer + step + nranks) % nranks;
+      while (watch && peer != rank && tt_has_left(watch, peer));
+      if (peer == rank) break;
+      for (int i = 0; i < n; i++) known |= peers[i] == peer;
+      if (!known) peers[n++] = peer;
+    }
   }
   return n;
 }
@@ -71,24 +76,11 @@ void tt_control_words(struct tt_watch *watch, const struct tt_frame *frame, stru
   tell_words(watch, frame->rank);
 }
 
-/* Words of another rank of this host, as its page shows them: once ranks are lost, its own links may lead to fewer of
- * those that are left than ours. */
-static void words_take(struct tt_watch *watch, int rank)
-{
-  struct tt_frame frame = {.type = TT_FRAME_WORDS, .rank = rank};
-  if (!watch->peers[rank].local || rank == watch->rank) return;
-  const struct tt_said *said = &watch->page.slots[tt_rank_slot_of(watch, rank)].said;
-  frame.said.number = tt_said_get(said, frame.said.words, TT_SAID_WORDS);
-  if (frame.said.number) tt_control_words(watch, &frame, NULL);
-}
-
 void tt_control_tell(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (!control->nlinks || !watch->own) return;
-  int goes_on = atomic_load_explicit(&watch->page.head->goes_on, memory_order_relaxed) != 0;
   for (int rank = 0; rank < watch->nranks; rank++) {
-    if (goes_on) words_take(watch, rank);
     if (control->words) tell_words(watch, rank); /* before its farewell: what it has said counts */
     tell_gone(watch, rank);
     tell_lost(watch, rank);
@@ -125,9 +117,11 @@ void tt_control_vouch(struct tt_watch *watch, int rank)
 static void admit(void *owner, const struct tt_hello *hello, const struct tt_session *session, int fd)
 {
   struct tt_watch *watch = owner;
+  int is_lower = hello->src < (uint32_t)watch->rank;
+  if (is_lower) tt_mend_expect(watch, (int)hello->src);
   for (int i = 0; i < watch->control.nlinks; i++) {
     struct tt_control_link *link = &watch->control.links[i];
-    if ((uint32_t)link->peer != hello->src || link->peer > watch->rank || link->spoke) continue;
+    if (!is_lower || (uint32_t)link->peer != hello->src || link->spoke) continue;
     tt_link_close(link); /* a second connection before the first one spoke: the dialer tried again */
     link->state = TT_CONTROL_AWAITED;
     link->watcher.fd = fd;
@@ -143,22 +137,24 @@ tuttiResult_t tt_control_create(struct tt_watch *watch)
   struct tt_control *control = &watch->control;
   int peers[TT_CONTROL_LINKS];
   if (watch->nlocal == watch->nranks) return tuttiSuccess;
-  int n = tt_control_peers(watch->rank, watch->nranks, peers);
-  size_t len = (size_t)n * sizeof *control->links;
+  int n = tt_control_peers(watch->rank, watch->nranks, NULL, peers);
+  size_t len = (size_t)n * sizeof(struct tt_rank_slot);
+  control->links = tt_alloc(TT_CONTROL_MOST, sizeof *control->links);
   control->memory = tt_alloc(len + TT_LINE, 1); /* slots start at cache lines */
-  if (!control->memory) return tt_fail(tuttiSystemError, "no memory for control links (%zu bytes)", len);
-  control->links = (void *)(((uintptr_t)control->memory + TT_LINE - 1) / TT_LINE * TT_LINE);
+  if (!control->links || !control->memory)
+    return tt_fail(tuttiSystemError, "no memory for control links (%zu bytes)", len);
+  struct tt_rank_slot *slots = (void *)(((uintptr_t)control->memory + TT_LINE - 1) / TT_LINE * TT_LINE);
   for (int i = 0; i < n; i++) {
     control->nlinks = i + 1;
-    tuttiResult_t result = tt_link_create(watch, &control->links[i], peers[i]);
+    control->links[i].slot = &slots[i];
+    tuttiResult_t result = tt_link_create(watch, &control->links[i], peers[i], watch->deadline_ns);
     if (result != tuttiSuccess) return result;
   }
   return tt_listener_admit(watch->ip_listener, &watch->credentials, TT_HELLO_CONTROL, (uint32_t)watch->rank, admit,
                            watch);
 }
 
-/* Takes the set-up of one link a step further. */
-static tuttiResult_t advance(struct tt_control_link *link)
+tuttiResult_t tt_control_advance(struct tt_control_link *link)
 {
   int fd = link->watcher.fd;
   if (link->state != TT_CONTROL_AWAITED) return tuttiSuccess;
@@ -177,7 +173,7 @@ tuttiResult_t tt_control_poll(struct tt_watch *watch)
 {
   tuttiResult_t all = tuttiSuccess;
   for (int i = 0; i < watch->control.nlinks; i++) {
-    tuttiResult_t result = advance(&watch->control.links[i]);
+    tuttiResult_t result = tt_control_advance(&watch->control.links[i]);
     if (result != tuttiSuccess && result != tuttiInProgress) return result;
     if (result == tuttiInProgress) all = result;
   }
@@ -226,10 +222,11 @@ static void count_signs(struct tt_watch *watch)
  * count, on either side: nobody expects to hear them, and they hear nobody. */
 static int hosts_linked(const struct tt_watch *watch)
 {
+  const struct tt_watch *mended = tt_mend_is_due(watch) ? watch : NULL;
   int peers[TT_CONTROL_LINKS], first = -1;
   for (int i = 0; i < watch->nlocal; i++) {
     int rank = watch->local[i], hears = rank == watch->rank || !tt_has_left(watch, rank);
-    int n = hears ? tt_control_peers(rank, watch->nranks, peers) : 0;
+    int n = hears ? tt_control_peers(rank, watch->nranks, mended, peers) : 0;
     for (int p = 0; p < n; p++) {
       if (!is_foreign(watch, peers[p]) || tt_has_left(watch, peers[p])) continue;
       int host = watch->members[peers[p]].host_index;
@@ -254,7 +251,7 @@ int tt_control_given_up(const struct tt_watch *watch, int peer, uint64_t ended_n
 {
   uint64_t signs_ns = atomic_load_explicit(&watch->control.signs_ns, memory_order_relaxed);
   int is_silent = ended_ns > signs_ns && ended_ns - signs_ns >= watch->limits.unreachable_ns;
-  return watch->control.nlinks && is_foreign(watch, peer) && is_silent && hosts_linked(watch) > 1;
+  return watch->control.links && is_foreign(watch, peer) && is_silent && hosts_linked(watch) > 1;
 }
 
 /* The rank to blame for the silence of the peer, which is on another host; -1: none, it is not too long yet. */
@@ -288,8 +285,7 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
 {
   char text[TT_SENTENCE_BYTES];
   int culprit = link->peer;
-  if (link->state == TT_CONTROL_AWAITED || tt_page_gone(&watch->page, link->peer)) return;
-  if (tt_is_lost(watch, link->peer)) return;
+  if (tt_has_left(watch, link->peer) || (link->slot && link->state == TT_CONTROL_AWAITED)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     if (link->spoke && tt_control_given_up(watch, link->peer, link->ended_ns)) culprit = watch->rank;
@@ -297,7 +293,7 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
   } else {
     /* Before its first frame a rank may still be waiting for its own start-up. Ranks of this host beat on the status
      * page instead. */
-    if (!link->spoke && watch->now_ns < watch->deadline_ns) return;
+    if (link->slot && !link->spoke && watch->now_ns < watch->deadline_ns) return;
     culprit = is_foreign(watch, link->peer) ? blame_silence(watch, link) : -1;
     if (culprit < 0) return;
     if (culprit != watch->rank) tt_unreachable_text(watch, culprit, text);
@@ -334,6 +330,7 @@ void tt_control_tick(struct tt_watch *watch)
     knock(watch, link);
     judge(watch, link);
   }
+  tt_mend_tick(watch);
   tt_control_tell(watch);
 }
 
@@ -341,13 +338,12 @@ void tt_control_destroy(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (watch->ip_listener && control->nlinks) tt_listener_dismiss(watch->ip_listener, watch);
-  for (int i = 0; i < control->nlinks; i++) {
-    tt_dialer_destroy(control->links[i].dialer);
-    tt_link_destroy(&control->links[i]);
-  }
+  for (int i = 0; i < control->nlinks; i++) tt_link_destroy(&control->links[i]);
   if (control->nlinks) tt_wipe(control->links, (size_t)control->nlinks * sizeof *control->links);
+  tt_free(control->links);
   tt_free(control->memory);
   tt_free(control->words);
   control->words = NULL;
+  control->links = NULL;
   control->nlinks = 0;
 }

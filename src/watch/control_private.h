@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control links of one rank to the ranks r - 2, r - 1, r + 1, r + 2 (mod nranks) of communicators over several
- * hosts. The lower rank of a pair dials. All functions but tt_control_given_up are called with the service lock
- * held. */
+ * hosts, and, where losses end no communicator, to those next to it in the ring of the ranks that are left. The lower
+ * rank of a pair dials. All functions but tt_control_given_up are called with the service lock held. */
 #ifndef TT_WATCH_CONTROL_H
 #define TT_WATCH_CONTROL_H
 
@@ -9,6 +9,7 @@
 #include "watch/frame_private.h"
 
 #define TT_CONTROL_LINKS 4
+#define TT_CONTROL_MOST 8 /* with those that are made once ranks are lost (mend.c) */
 
 enum tt_control_state {
   TT_CONTROL_AWAITED, /* dialling, or waiting for the peer to dial */
@@ -34,13 +35,13 @@ struct tt_control_link {
   struct tt_frame_reader reader;
   uint8_t *out;      /* out_size bytes; out_begin .. out_end are frames that the socket has not taken yet */
   size_t out_size, out_begin, out_end;
-  struct tt_rank_slot slot; /* the peer's calls as its frames tell them */
+  struct tt_rank_slot *slot; /* the peer's calls as its frames tell them; NULL: a link of mend.c, which tells none */
 };
 
 /* The newest words of a rank, and the number of those that each link was told. */
 struct tt_control_words {
   struct tt_said said;
-  uint64_t told[TT_CONTROL_LINKS];
+  uint64_t told[TT_CONTROL_MOST];
 };
 
 struct tt_control {
@@ -57,13 +58,17 @@ struct tt_control {
   uint64_t finished;    /* our last operation at that time */
 };
 
-/* Writes the ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Pure. */
-int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS]);
+/* Writes the ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Ranks that have
+ * left the watch are passed over; NULL: none has. Any thread, without the lock. */
+int tt_control_peers(int rank, int nranks, const struct tt_watch *watch, int peers[TT_CONTROL_LINKS]);
 
 tuttiResult_t tt_control_create(struct tt_watch *watch);
 /* tuttiInProgress until all links are up; to be called once the status page is there. */
 tuttiResult_t tt_control_poll(struct tt_watch *watch);
 void tt_control_destroy(struct tt_watch *watch);
+
+/* Takes the set-up of one link a step further: tuttiInProgress, or an error; tuttiSuccess also if there is none. */
+tuttiResult_t tt_control_advance(struct tt_control_link *link);
 
 /* Beats, sends what is due, judges silence. */
 void tt_control_tick(struct tt_watch *watch);
@@ -88,8 +93,8 @@ void tt_control_vouch(struct tt_watch *watch, int rank);
 
 /* ---- link.c ---- */
 
-/* Makes the link, and dials if this rank is the lower one. */
-tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer);
+/* Makes the link, whose slot is set, and dials until deadline_ns if this rank is the lower one. */
+tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer, uint64_t deadline_ns);
 /* Takes the connected fd, owned by the link at once, whose keys are in link->session. */
 tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd);
 /* Queues a frame and sends what the socket takes; 0 if the link is not up or full. */
@@ -99,11 +104,29 @@ void tt_link_beat(struct tt_control_link *link);
 void tt_link_hear(struct tt_control_link *link);
 void tt_link_flush(struct tt_control_link *link);
 void tt_link_close(struct tt_control_link *link);
+/* Nothing more comes on the link. how: a phrase for users. */
+void tt_link_end(struct tt_control_link *link, const char *how);
 void tt_link_destroy(struct tt_control_link *link);
+
+/* ---- mend.c ---- */
+
+/* 1: ranks are lost, and the others go on. Any thread, without the lock. */
+int tt_mend_is_due(const struct tt_watch *watch);
+
+/* In each tick: links to the next ranks that are left. */
+void tt_mend_tick(struct tt_watch *watch);
+
+/* A lower rank has dialled: makes a link to it if there is none, and room. */
+void tt_mend_expect(struct tt_watch *watch, int peer);
 
 /* ---- knock.c ---- */
 
-/* To be called in each tick: knocks if nothing was heard for long, silent_ns. */
+enum tt_knock { TT_KNOCK_NONE, TT_KNOCK_ANSWERED, TT_KNOCK_REFUSED };
+
+/* To be called in each tick: knocks, again and again, and returns what came of it since the last tick. */
+enum tt_knock tt_knock(struct tt_control_link *link);
+
+/* The same for a link that is up, if nothing was heard for long, silent_ns. */
 void tt_knock_tick(struct tt_control_link *link, uint64_t silent_ns);
 void tt_knock_end(struct tt_control_link *link);
 

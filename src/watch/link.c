@@ -67,7 +67,7 @@ void tt_link_close(struct tt_control_link *link)
   link->watcher.fd = -1;
 }
 
-static void link_end(struct tt_control_link *link, const char *how)
+void tt_link_end(struct tt_control_link *link, const char *how)
 {
   struct tt_watch *watch = link->watch;
   tt_link_close(link);
@@ -85,9 +85,10 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
   struct tt_watch *watch = link->watch;
   const struct tt_call *theirs = &frame->beat.call;
   struct tt_call ours;
-  if (theirs->op > tt_rank_slot_entered(&link->slot)) tt_rank_slot_publish(&link->slot, theirs);
-  tt_rank_slot_finish(&link->slot, frame->beat.finished);
   if (!watch->peers[link->peer].local) tt_page_hear(&watch->page, link->peer, theirs->op, frame->beat.finished);
+  if (!link->slot) return;
+  if (theirs->op > tt_rank_slot_entered(link->slot)) tt_rank_slot_publish(link->slot, theirs);
+  tt_rank_slot_finish(link->slot, frame->beat.finished);
   /* We may have left that call long ago, without noticing that it differed. */
   if (tt_rank_slot_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
     char text[TT_SENTENCE_BYTES];
@@ -125,7 +126,7 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
     return 1;
   case TT_FRAME_TARGET:
     if (frame->rank != link->peer) return 0;
-    tt_rank_slot_target_set(&link->slot, &frame->target);
+    if (link->slot) tt_rank_slot_target_set(link->slot, &frame->target);
     return 1;
   case TT_FRAME_GONE:
     if (frame->rank == watch->rank) return 1; /* our own farewell came round */
@@ -168,7 +169,7 @@ static void end_by(struct tt_control_link *link, const char *wrong, int is_damag
   struct tt_watch *watch = link->watch;
   char text[TT_SENTENCE_BYTES];
   if (!is_damaged || !watch->ready) {
-    link_end(link, wrong);
+    tt_link_end(link, wrong);
     return;
   }
   tt_watcher_remove(&link->watcher);
@@ -186,7 +187,7 @@ static void link_ready(struct tt_watcher *watcher, uint32_t events)
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) {
-      link_end(link, n == 0 ? "its control connection was closed without a farewell" : strerror(errno));
+      tt_link_end(link, n == 0 ? "its control connection was closed without a farewell" : strerror(errno));
       return;
     }
     int is_damaged = 0;
@@ -200,7 +201,7 @@ static void link_ready(struct tt_watcher *watcher, uint32_t events)
 
 /* ---- the begin of a link ---- */
 
-tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer)
+tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer, uint64_t deadline_ns)
 {
   link->watch = watch;
   link->peer = peer;
@@ -209,12 +210,11 @@ tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *lin
   link->out_size = (size_t)(2 * watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
   link->out = tt_alloc(link->out_size, 1);
   if (!link->out) return tt_fail(tuttiSystemError, "no memory for a control link (%zu bytes)", link->out_size);
-  if (!watch->peers[peer].local) watch->peers[peer].slot = &link->slot;
+  if (link->slot && !watch->peers[peer].local) watch->peers[peer].slot = link->slot;
   if (peer < watch->rank) return tuttiSuccess;
   struct tt_hello hello = {
       .kind = TT_HELLO_CONTROL, .src = (uint32_t)watch->rank, .dst = (uint32_t)peer};
-  return tt_dialer_start(&link->dialer, &watch->members[peer].control, &watch->credentials, &hello,
-                       watch->deadline_ns);
+  return tt_dialer_start(&link->dialer, &watch->members[peer].control, &watch->credentials, &hello, deadline_ns);
 }
 
 tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
@@ -246,6 +246,7 @@ void tt_link_destroy(struct tt_control_link *link)
 {
   uint8_t bytes[1024];
   int fd = link->watcher.fd;
+  tt_dialer_destroy(link->dialer);
   tt_knock_end(link);
   if (fd >= 0 && link->state == TT_CONTROL_UP) {
     tt_link_flush(link);

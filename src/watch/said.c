@@ -46,7 +46,7 @@ void tt_watch_say(struct tt_watch *watch, const uint64_t *words, int n)
   memcpy(frame.said.words, words, (size_t)n * sizeof *words);
   frame.said.number = ++watch->nsaid;
   tt_said_set(&watch->own->said, frame.said.number, words, n);
-  if (!watch->control.nlinks) return;
+  if (!watch->control.links) return;
   tt_service_lock();
   tt_control_words(watch, &frame, NULL);
   tt_service_unlock();

@@ -182,7 +182,7 @@ static tuttiResult_t survey(struct tt_watch *watch)
   watch->leader = watch->local[0];
   watch->timer.period_ns = tt_beat_ns(watch->nlocal);
   watch->limits.stale_ns = TT_STALE_BEATS * watch->timer.period_ns;
-  if (watch->nlocal < watch->nranks) nlinked = tt_control_peers(watch->rank, watch->nranks, linked);
+  if (watch->nlocal < watch->nranks) nlinked = tt_control_peers(watch->rank, watch->nranks, NULL, linked);
   for (int rank = 0; rank < watch->nranks; rank++) {
     int seen = watch->peers[rank].local && rank != watch->rank;
     for (int i = 0; i < nlinked; i++) seen |= linked[i] == rank;

@@ -428,7 +428,7 @@ static void control_links_are_symmetric_and_never_double(void **state)
   for (int nranks = 2; nranks <= 12; nranks++) {
     char linked[12][12] = {{0}};
     for (int rank = 0; rank < nranks; rank++) {
-      int peers[TT_CONTROL_LINKS], n = tt_control_peers(rank, nranks, peers);
+      int peers[TT_CONTROL_LINKS], n = tt_control_peers(rank, nranks, NULL, peers);
       assert_int_equal(n, nranks - 1 < 4 ? nranks - 1 : 4);
       for (int i = 0; i < n; i++) {
         assert_int_not_equal(peers[i], rank);
