@@ -150,6 +150,9 @@ static tuttiResult_t peer_move(struct tt_mail *mail, struct mail_peer *peer, int
   if (!peer->is_lost) result = out_move(mail, peer, moved);
   if (!peer->is_lost && result == tuttiSuccess) result = in_move(mail, peer, moved);
   if (!peer->is_lost || !waits) return result;
+  /* It may have ended this round, which waits for a third rank: then its frames have come. If it has not, who looks for
+   * its call finds that. */
+  if (tt_watch_left(mail->exec->watch, peer->peer) == TT_LEFT_DONE) return result;
   return tt_watch_suspect(mail->exec->watch, peer->peer, 0, peer->link->why);
 }
 
