@@ -12,7 +12,7 @@
 {"picture": "table", "title": ..., "note": ..., "good": the number that is not shaded, "bad": the one that is most,
  "legend": what the number is, "panels": [{"title": ..., "columns": [...], "rows": [...],
    "cells": [[[number, text below it or none], or null], ...]}]}"""
-from pictures.style import (GREY, HEAD, INK, ORANGE, SERIES, SMALL, TEXT, Scale, Svg, plain_text, size_text,
+from pictures.style import (GREY, HEAD, INK, ORANGE, SERIES, SMALL, TEXT, Scale, Svg, plain_text, safe, size_text,
                             spread, time_text, width_of)
 
 MARKS = ["-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "-3 -3h6v6h-6", "-3.5 2.5h7l-3.5 -6",  # circle, square, triangle,
@@ -70,7 +70,7 @@ class Panel:
             if range_ and range_[0] < range_[1]:
                 self.svg.line(f"M{self.x.at(x):.1f} {self.y.at(range_[0]):.1f}V{self.y.at(range_[1]):.1f}", colour)
             self.svg.add(f'<path d="M{self.x.at(x):.1f} {self.y.at(y):.1f}m{mark}z" fill="{colour}"><title>'
-                         f'{series["name"]}, {TEXTS[self.x_data["kind"]](x)}: {y:.4g}</title></path>')
+                         f'{safe(series["name"])}, {TEXTS[self.x_data["kind"]](x)}: {y:.4g}</title></path>')
 
     def names(self, colours):
         """At the end of each line, moved apart, and tied to it; marks have theirs too."""

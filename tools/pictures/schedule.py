@@ -215,12 +215,15 @@ class Cells:
         data, columns = self.data, len(self.data["cells"][0])
         below, right = self.top + len(data["cells"]) * self.row, self.left + columns * self.column
         self.svg.line(f"M{self.left - 1} {self.top - 1:.1f}V{below + 1:.1f}H{right + 1:.1f}V{self.top - 1:.1f}z")
-        steps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-        every = next(step for step in steps if step * self.row / data["row_ranks"] >= 15)
+        every = 1
+        while every * self.row / data["row_ranks"] < 15:
+            every *= 2
         for rank in range(0, data["ranks"], every):
             self.svg.text(self.left - 10, self.top + (rank / data["row_ranks"] + 0.5) * self.row + 4, f"rank {rank}",
                           SMALL, "end", GREY)
-        every = next(step for step in [*steps, 1 << 20] if step * self.column / data["column_rounds"] >= 34)
+        every = 1
+        while every * self.column / data["column_rounds"] < 34:
+            every *= 2
         for round_ in range(0, data["rounds"], every):
             x = self.left + (round_ / data["column_rounds"] + 0.5) * self.column
             self.svg.text(x, self.top - 8, str(round_ + 1), SMALL, "middle", GREY)
@@ -243,7 +246,7 @@ class Cells:
 
 
 def schedule(data):
-    numbers = [data[key] for key in ("ranks", "rounds", "shown") if key in data]
+    numbers = [data[key] for key in ("ranks", "rounds", "shown", "row_ranks", "column_rounds") if key in data]
     if not all(isinstance(number, int) and 0 <= number <= MOST for number in numbers):
         raise ValueError("more than can be drawn")
     return (Cells if "cells" in data else Arrows)(data).drawn()

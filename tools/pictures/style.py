@@ -118,7 +118,7 @@ def spread(places, gap, low, high):
 
 def safe(words):
     """As the text of an element: without characters that XML has not."""
-    return escape("".join(c if c >= " " else " " for c in words))
+    return escape("".join(c if " " <= c < "\ud800" or "\ue000" <= c < "\ufffe" or c > "\uffff" else " " for c in words))
 
 
 class Svg:
