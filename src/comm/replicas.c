@@ -116,13 +116,18 @@ static void actions_take(struct tuttiComm *comm)
   if (says) tt_views_say(comm);
 }
 
-/* About every millisecond: replicas that do not come to the election are late, as for any operation. */
-static void look(struct tuttiComm *comm, unsigned missing, uint64_t waited_ns)
+/* About every millisecond: replicas that do not come to the election are late, as for any operation. A net, for those
+ * that have all come: it ends. */
+static tuttiResult_t look(struct tuttiComm *comm, unsigned missing, uint64_t waited_ns)
 {
   uint64_t timeout_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000u;
   int n = comm->parts.views->replicas->n, first = logical_rank(comm, comm->facts.first_rank) * n;
-  for (int r = 0; r < n && timeout_ns && waited_ns > timeout_ns; r++)
+  if (!timeout_ns || waited_ns <= timeout_ns) return tuttiSuccess;
+  for (int r = 0; r < n; r++)
     if (missing >> r & 1) tt_watch_lose_late(comm->parts.watch, first + r);
+  if (missing || waited_ns / 2 <= timeout_ns) return tuttiSuccess;
+  return tt_fail(tuttiInternalError, "fault_level 3: the replicas of logical rank %d elect no leader, which is an "
+                 "error in Tutti: destroy comm, and report it", comm->facts.rank);
 }
 
 /* All members of the view have made the plane, and come here. */
@@ -144,7 +149,9 @@ static tuttiResult_t elect(struct tuttiComm *comm)
     if (result != tuttiSuccess) return result;
     if (tt_view_is_stopping(views->view)) return tt_fail_quiet(tuttiRemoteError, "a rank was lost in an election");
     if (atomic_load(&comm->life.aborting)) return tt_comm_aborted(comm);
-    if (tt_waiter_pause(&waiter, 0)) look(comm, there & ~here & ~(1u << raft->self), tt_now_ns() - began_ns);
+    if (!tt_waiter_pause(&waiter, 0)) continue;
+    result = look(comm, there & ~here & ~(1u << raft->self), tt_now_ns() - began_ns);
+    if (result != tuttiSuccess) return result;
   }
 }
 
@@ -196,7 +203,7 @@ void tt_replicas_losses(struct tuttiComm *comm)
   const struct tt_replicas *replicas = comm->parts.views->replicas;
   int first = logical_rank(comm, comm->facts.first_rank) * replicas->n;
   for (int r = 0, there = 0; replicas->group && r < replicas->n; r++)
-    if (is_there(comm, r)) tt_watch_lose_too(comm->parts.watch, first + r, replicas->group->parts.watch, there++);
+    if (is_there(comm, r)) tt_watch_lose_too(comm->parts.watch, first + r, replicas->group->parts.watch, there++, 0);
 }
 
 void tt_replicas_end(struct tt_replicas *replicas, int aborts)
@@ -238,7 +245,9 @@ tuttiResult_t tt_replicas_run(struct tuttiComm *comm, struct tt_binding *binding
   tt_views_count(comm, views->replicas->leaders);
   if (views->replicas->leaders) {
     result = tt_views_carry(views->replicas->leaders, binding);
-    if (result == tuttiSuccess) tt_raft_propose(raft, entry.value);
+    if (result == tuttiSuccess && !tt_raft_propose(raft, entry.value)) /* a net */
+      result = tt_fail(tuttiInternalError, "fault_level 3: the leader of logical rank %d does not lead any more, "
+                       "which is an error in Tutti: destroy comm, and report it", comm->facts.rank);
   }
   if (result == tuttiSuccess) result = hand_on(comm, binding);
   if (result != tuttiSuccess) return result;

@@ -17,6 +17,7 @@
 
 #define GRACE_MS 5000                /* a failure may be explained by a loss for so long, */
 #define GRACE_MORE_MS 1000           /* and so much longer than a loss of contact goes unnoticed */
+#define VAIN_MOST 3                  /* changes without a loss, with replicas, until the communicator ends */
 #define LOOK_EVERY 10                /* milliseconds between looks for dead processes */
 #define INIT_TIMEOUT_MOST 2000000000 /* that init_timeout_ms may be */
 
@@ -285,6 +286,14 @@ static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision 
              "may make it again", lost, (unsigned long long)decided->last + 1, comm->facts.label, nleft);
 }
 
+/* Calls are made again, with replicas, and fail, though no rank is lost. All ranks count alike. */
+static int is_vain(struct tuttiComm *comm, const struct tt_view_decision *decided)
+{
+  static const struct tt_rank_set none;
+  int is_loss = memcmp(&decided->lost, &none, sizeof none) != 0;
+  return !is_loss && ++comm->parts.views->nvain > VAIN_MOST;
+}
+
 /* The view has ended. why: the sentence with which the plane failed here. */
 static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
 {
@@ -302,6 +311,11 @@ static tuttiResult_t changed(struct tuttiComm *comm, const char *why)
     tt_watch_leave(comm->parts.watch, 1); /* others that go on wait for it no more */
     return succeeds ? tuttiSuccess : result;
   }
+  if (is_vain(comm, decided)) {
+    tt_watch_goes_on(comm->parts.watch, 0);
+    tuttiResult_t result = over(comm, tuttiRemoteError, why);
+    return succeeds ? tuttiSuccess : result;
+  }
   sentence_make(comm, decided);
   tt_log(TT_LOG_INFO, "%s", views->sentence);
   views->is_due = 1;
@@ -317,14 +331,16 @@ static tuttiResult_t expelled(struct tuttiComm *comm)
   return over(comm, tuttiRemoteError, sentence);
 }
 
-/* Ranks that were late for an operation, or were lost in another way that only the plane's watch has noticed. */
+/* Ranks that were late for an operation, or were lost in another way that only the plane's watch has noticed. With
+ * replicas a rank that has not come to one communicator may wait for a late one in another: the change, to which only
+ * late ranks do not come, tells which these are. */
 static void losses_take(struct tuttiComm *comm)
 {
   const struct tt_views *views = comm->parts.views;
   const struct tuttiComm *plane = views->plane;
   for (int r = 0, there = 0; plane && plane != comm && r < comm->facts.first_nranks; r++)
     if (tt_rank_set_has(tt_view_members(views->view), r))
-      tt_watch_lose_too(comm->parts.watch, r, plane->parts.watch, there++);
+      tt_watch_lose_too(comm->parts.watch, r, plane->parts.watch, there++, !views->replicas);
   if (views->replicas) tt_replicas_losses(comm);
 }
 
@@ -376,11 +392,11 @@ static void look(struct tuttiComm *comm, uint64_t waited_ns, int number)
 }
 
 /* Stops the view once it is known why the plane has failed: a loss, or else an error of this rank. A loss may show as
- * any error but that of calls which differ. */
-static int stop(struct tuttiComm *comm, tuttiResult_t why, uint64_t waited_ns)
+ * any error but that of calls which differ. With replicas a late rank shows as one that does not come to the change. */
+static int stop(struct tuttiComm *comm, tuttiResult_t why, uint64_t waited_ns, int is_late)
 {
   struct tt_view *view = comm->parts.views->view;
-  int is_loss = tt_view_is_stopping(view);
+  int is_loss = tt_view_is_stopping(view) || is_late;
   int64_t grace_ms = comm->facts.settings.unreachable_ms + GRACE_MORE_MS;
   if (grace_ms < GRACE_MS) grace_ms = GRACE_MS;
   if (!is_loss && why != tuttiInvalidUsage && waited_ns < (uint64_t)grace_ms * 1000000u) return 0;
@@ -388,13 +404,15 @@ static int stop(struct tuttiComm *comm, tuttiResult_t why, uint64_t waited_ns)
   return 1;
 }
 
-/* The plane has failed in an operation: agrees with the others on what becomes of it. */
-static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
+/* The plane has failed in an operation that began at since_ns: agrees with the others on what becomes of it. */
+static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why, uint64_t since_ns)
 {
   struct tt_views *views = comm->parts.views;
   char sentence[TT_SENTENCE_BYTES];
   struct tt_waiter waiter;
   uint64_t began_ns = tt_now_ns(), stopped_ns = 0;
+  uint64_t timeout_ns = (uint64_t)comm->facts.settings.timeout_ms * 1000000u;
+  int is_late = views->replicas && why == tuttiRemoteError && timeout_ns && began_ns - since_ns >= timeout_ns;
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
   losses_take(comm);
   int is_first = views->plane == comm;
@@ -404,7 +422,7 @@ static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
   for (int looks = 0; !atomic_load(&comm->life.aborting);) {
     uint64_t now_ns = tt_now_ns();
     tt_views_hear(comm);
-    if (!stopped_ns && stop(comm, why, now_ns - began_ns)) stopped_ns = now_ns;
+    if (!stopped_ns && stop(comm, why, now_ns - began_ns, is_late)) stopped_ns = now_ns;
     enum tt_view_act act = tt_view_next(views->view);
     if (act == TT_VIEW_CHANGED) return changed(comm, sentence);
     if (act == TT_VIEW_EXPELLED) return expelled(comm);
@@ -414,17 +432,20 @@ static tuttiResult_t change(struct tuttiComm *comm, tuttiResult_t why)
   return tt_comm_aborted(comm);
 }
 
-static tuttiResult_t attempt(struct tuttiComm *comm, struct tt_binding *binding)
+/* result: an error that this rank has met before; the others learn that it gives up. */
+static tuttiResult_t attempt(struct tuttiComm *comm, struct tt_binding *binding, tuttiResult_t result)
 {
   struct tt_views *views = comm->parts.views;
+  uint64_t since_ns = tt_now_ns();
   enum tt_view_fate fate = tt_view_begin(views->view);
   if (atomic_load(&views->over)) return tt_views_standing(comm);
   if (fate != TT_VIEW_RUNS) return install(comm);
-  tuttiResult_t result = views->plane ? tuttiSuccess : plane_make(comm);
+  if (result == tuttiSuccess && !views->plane) result = plane_make(comm);
   if (result == tuttiSuccess) result = carry_out(comm, binding);
+  if (result == tuttiSuccess) views->nvain = 0;
   if (result == tuttiSuccess) return result;
   if (atomic_load(&comm->life.aborting)) return tt_comm_aborted(comm);
-  result = change(comm, result);
+  result = change(comm, result, since_ns);
   tt_watch_give_up(comm->parts.watch);
   return result;
 }
@@ -435,12 +456,13 @@ tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
   struct tt_binding own;
   views->ncalls++;
   tt_views_count(comm, comm);
-  if (!views->replicas) return attempt(comm, binding);
+  if (!views->replicas) return attempt(comm, binding, tuttiSuccess);
   tuttiResult_t result = tt_replicas_keep(comm, binding, &own);
-  if (result != tuttiSuccess) return result;
+  if (result == tuttiInvalidUsage) return result; /* on all ranks */
+  if (result != tuttiSuccess) return attempt(comm, binding, result);
   for (;;) { /* again, while only a process is lost */
     *binding = own;
-    result = attempt(comm, binding);
+    result = attempt(comm, binding, tuttiSuccess);
     if (result != tuttiRemoteError || atomic_load(&views->over) || atomic_load(&comm->life.aborting)) return result;
   }
 }

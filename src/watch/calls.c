@@ -153,17 +153,36 @@ static void check_left(struct tt_watch *watch, const struct tt_call *call, int p
 
 /* ---- late ranks ---- */
 
-/* Names the ranks that have not entered `op` into text; returns how many there are, and the lowest in *first. */
+/* The least call that a rank has entered last, or `op`. */
+static uint64_t least_entered(const struct tt_watch *watch, uint64_t op)
+{
+  for (int i = 0; i < watch->nseen; i++) {
+    uint64_t entered = tt_rank_slot_entered(watch->peers[watch->seen[i]].slot);
+    if (entered < op) op = entered;
+  }
+  return op;
+}
+
+/* 1: it has not entered `op`. One that is inside an earlier call may wait there for the rank that is last of all. */
+static int is_late(const struct tt_watch *watch, int rank, uint64_t op, uint64_t least)
+{
+  const struct tt_rank_slot *slot = watch->peers[rank].slot;
+  uint64_t finished = tt_rank_slot_finished(slot), entered = tt_rank_slot_entered(slot);
+  return entered < op && (entered <= least || finished >= entered);
+}
+
+/* Names the ranks that are late for `op` into text; returns how many there are, and the lowest in *first. */
 static int late_names(const struct tt_watch *watch, uint64_t op, int *first, char text[TT_SENTENCE_BYTES / 2])
 {
   char name[TT_RANK_TEXT_BYTES];
   size_t used = 0, size = TT_SENTENCE_BYTES / 2;
+  uint64_t least = least_entered(watch, op);
   int late = 0;
   *first = -1;
   text[0] = 0;
   for (int i = 0; i < watch->nseen; i++) {
     int rank = watch->seen[i];
-    if (tt_rank_slot_entered(watch->peers[rank].slot) >= op) continue;
+    if (!is_late(watch, rank, op, least)) continue;
     if (late == 0) *first = rank;
     if (late++ >= NAMES_MAX || used + 1 >= size) continue;
     int n = snprintf(text + used, size - used, "%s%.*s", late > 1 ? ", " : "", 58,
@@ -212,9 +231,10 @@ static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64
 
 static void late_lose(struct tt_watch *watch, uint64_t op)
 {
+  uint64_t least = least_entered(watch, op);
   tt_service_lock();
   for (int i = 0; i < watch->nseen; i++)
-    if (tt_rank_slot_entered(watch->peers[watch->seen[i]].slot) < op) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
+    if (is_late(watch, watch->seen[i], op, least)) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
   tt_service_unlock();
 }
 

@@ -285,7 +285,7 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
 {
   char text[TT_SENTENCE_BYTES];
   int culprit = link->peer;
-  if (tt_has_left(watch, link->peer) || (link->slot && link->state == TT_CONTROL_AWAITED)) return;
+  if (tt_has_left(watch, link->peer) || link->state == (link->slot ? TT_CONTROL_AWAITED : TT_CONTROL_ENDED)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     if (link->spoke && tt_control_given_up(watch, link->peer, link->ended_ns)) culprit = watch->rank;

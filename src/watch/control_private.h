@@ -27,6 +27,7 @@ struct tt_control_link {
   struct tt_dialer *dialer;
   uint64_t heard_ns; /* last sign of life, on the watch's clock, plus the time in which no other host was heard */
   uint64_t ended_ns;
+  uint64_t refused_ns; /* since then its host refuses connections; 0: it does not (mend.c) */
   uint64_t beat_ns;  /* last beat sent */
   int knock;         /* a connection that is no more than tried, -1: none (knock.c) ... */
   uint64_t knocked_ns; /* ... and when the last one began, on the watch's clock */
@@ -56,6 +57,8 @@ struct tt_control {
   _Atomic uint64_t signs_ns; /* when the last one came, on the watch's clock */
   uint64_t counted_ns;  /* when they were counted, on the watch's clock */
   uint64_t finished;    /* our last operation at that time */
+  uint64_t left_ns;     /* when ranks were last seen to have left, on the watch's clock ... */
+  int nleft;            /* ... and how many then had, if the others go on (mend.c) */
 };
 
 /* Writes the ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Ranks that have
@@ -104,14 +107,17 @@ void tt_link_beat(struct tt_control_link *link);
 void tt_link_hear(struct tt_control_link *link);
 void tt_link_flush(struct tt_control_link *link);
 void tt_link_close(struct tt_control_link *link);
-/* Nothing more comes on the link. how: a phrase for users. */
+/* Nothing more comes on the link, and nobody dials or knocks any more. how: a phrase for users. */
 void tt_link_end(struct tt_control_link *link, const char *how);
 void tt_link_destroy(struct tt_control_link *link);
 
 /* ---- mend.c ---- */
 
-/* 1: ranks are lost, and the others go on. Any thread, without the lock. */
+/* 1: ranks have left, and the others go on. Any thread, without the lock. */
 int tt_mend_is_due(const struct tt_watch *watch);
+
+/* 1: the others go on without this peer, and what it says of further ones does not count. */
+int tt_mend_ignores(const struct tt_watch *watch, int peer);
 
 /* In each tick: links to the next ranks that are left. */
 void tt_mend_tick(struct tt_watch *watch);

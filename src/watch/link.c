@@ -71,6 +71,9 @@ void tt_link_end(struct tt_control_link *link, const char *how)
 {
   struct tt_watch *watch = link->watch;
   tt_link_close(link);
+  tt_knock_end(link);
+  tt_dialer_destroy(link->dialer);
+  link->dialer = NULL;
   link->ended_ns = watch->clock_ns;
   snprintf(link->how, sizeof link->how, "%s", how);
   /* If our answer was lost on the way, the dialer gives up and dials again. */
@@ -137,6 +140,7 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
     tt_control_pass(watch, frame->rank, frame->stamp);
     return 1;
   case TT_FRAME_LOST:
+    if (tt_mend_ignores(watch, link->peer)) return 1;
     if (frame->rank != watch->rank || tt_spares(watch)) tt_page_lose(&watch->page, frame->rank, frame->lost);
     tt_control_tell(watch);
     return 1;
@@ -229,7 +233,9 @@ tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
   tuttiResult_t result = tt_watcher_add(&link->watcher, EPOLLIN);
   if (result != tuttiSuccess) return result;
   link->state = TT_CONTROL_UP;
+  link->record_told = 0;
   for (int rank = 0; rank < watch->nranks; rank++) {
+    if (watch->control.words) watch->control.words[rank].told[link - watch->control.links] = 0;
     uint64_t gone = tt_page_gone(&watch->page, rank), lost = tt_page_lost(&watch->page, rank);
     struct tt_frame frame = {.type = TT_FRAME_GONE, .rank = rank, .gone = gone};
     if (gone && rank != link->peer) tt_link_send(link, &frame);

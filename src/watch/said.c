@@ -24,10 +24,12 @@ void tt_watch_lose_late(struct tt_watch *watch, int rank)
   tt_service_unlock();
 }
 
-void tt_watch_lose_too(struct tt_watch *watch, int rank, const struct tt_watch *other, int rank_there)
+void tt_watch_lose_too(struct tt_watch *watch, int rank, const struct tt_watch *other, int rank_there,
+                       int if_late)
 {
   uint64_t lost = other->own ? tt_page_lost(&other->page, rank_there) : 0;
-  if (!lost || !watch->own || tt_page_lost(&watch->page, rank)) return;
+  if (!lost || (!if_late && tt_lost_how(lost) == TT_LOST_LATE)) return;
+  if (!watch->own || tt_page_lost(&watch->page, rank)) return;
   tt_service_lock();
   tt_page_lose(&watch->page, rank, lost);
   tt_control_tell(watch);

@@ -216,10 +216,11 @@ int tt_watch_is_lost(const struct tt_watch *watch, int rank);
 int tt_watch_is_dead(const struct tt_watch *watch, int rank);
 
 /* Takes a rank for lost that is late; or one that `other`, a watch over some of the same ranks, knows to be lost by
- * anything but its farewell. All ranks of this host see it at once, the rank itself as well if it is one; others are
- * told. */
+ * anything but its farewell, and, without if_late, by anything but being late. All ranks of this host see it at once,
+ * the rank itself as well if it is one; others are told. */
 void tt_watch_lose_late(struct tt_watch *watch, int rank);
-void tt_watch_lose_too(struct tt_watch *watch, int rank, const struct tt_watch *other, int rank_there);
+void tt_watch_lose_too(struct tt_watch *watch, int rank, const struct tt_watch *other, int rank_there,
+                       int if_late);
 
 /* 1: this rank sees what the rank is doing (tt_watch_startup_has): on this host, or over a control link. */
 int tt_watch_sees(const struct tt_watch *watch, int rank);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "chance.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -37,6 +38,7 @@ static uint64_t first_seed = 1;
 struct job {
   uint64_t seed;
   int n; /* replicas */
+  int late; /* the process that makes no further call */
   const char *transports;
   _Atomic int nready;
   _Atomic int calls[PROCESSES]; /* under way */
@@ -302,6 +304,70 @@ static void two_of_five_hosts_die_at_once(void **state)
   }
 }
 
+/* ---- a replica that is late ---- */
+
+/* One replica makes no further call. It is told that it was taken for lost, and no other one is. */
+static int is_late(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  float one = 1, two;
+  setenv("TUTTI_TIMEOUT_MS", "1000", 1);
+  config.fault_level = 3;
+  config.transports = job->transports;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  for (int k = 0; k < CALLS; k++) {
+    int is_the_one = self->rank == job->late;
+    if (k == 5 && is_the_one) RANKS_CHECK(meeting_await(&job->nready, 5));
+    tuttiResult_t result = tuttiAllReduce(&one, &two, 1, tuttiFloat, tuttiSum, comm, NULL);
+    if (k == 5 && is_the_one) {
+      RANKS_CHECK(result == tuttiRemoteError && says("the other ranks took rank"));
+      RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+      return 0;
+    }
+    RANKS_CHECK(result == tuttiSuccess && two == 2);
+  }
+  atomic_fetch_add(&job->nready, 1);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_late_replica_costs_no_other_one(void **state)
+{
+  (void)state;
+  for (int late = 3; late < 6; late++) { /* one of them leads */
+    struct job *job = ranks_shared(sizeof *job);
+    job->transports = ranks_transports(late % 2);
+    job->late = late;
+    assert_int_equal(ranks_run_processes(6, is_late, job, 30), 0);
+  }
+}
+
+/* ---- a replica that lacks memory ---- */
+
+static int lacks_memory(const struct ranks *self)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm;
+  static float data[1000];
+  config.fault_level = 3;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  if (self->rank == 4) tt_alloc_fail_at(1); /* its copy of the contribution */
+  RANKS_CHECK(tuttiAllReduce(data, data, 1000, tuttiFloat, tuttiSum, comm, NULL) == tuttiSystemError);
+  RANKS_CHECK(self->rank != 4 || says("no memory to keep"));
+  RANKS_CHECK(tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL) == tuttiSystemError);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSystemError);
+  return 0;
+}
+
+static void a_replica_without_memory_ends_all_alike(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(6, lacks_memory, NULL, 60), 0);
+}
+
 /* ---- a logical rank without a majority ---- */
 
 static int lacks(const struct ranks *self)
@@ -342,6 +408,8 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {cmocka_unit_test(deaths_change_no_bit),
                                      cmocka_unit_test(a_leader_dies_while_another_has_nothing_to_hand_on),
                                      cmocka_unit_test(two_of_five_hosts_die_at_once),
+                                     cmocka_unit_test(a_late_replica_costs_no_other_one),
+                                     cmocka_unit_test(a_replica_without_memory_ends_all_alike),
                                      cmocka_unit_test(a_logical_rank_without_a_majority_ends_all)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);

@@ -321,50 +321,42 @@ static void only_the_half_with_the_lowest_rank_goes_on(void **state)
   silent(2, 0);
 }
 
-/* ---- hosts that are lost ---- */
+/* ---- ranks that are late ---- */
 
-#define HOSTS 4
-#define EACH 6 /* ranks of a host */
-
-static int is_apart(const struct ranks *self)
+/* Rank 2 makes no further call, rank 3 waits for it in a broadcast, and the others behind that in the barrier. */
+static int is_late(const struct ranks *self)
 {
   struct job *job = self->argument;
   tuttiComm_t comm;
-  tuttiResult_t result = tuttiSuccess;
-  char host[16];
-  int nranks;
-  snprintf(host, sizeof host, "apart%d", self->rank / EACH);
-  setenv("TUTTI_HOSTID", host, 1);
+  int nranks, byte = self->rank;
+  setenv("TUTTI_TIMEOUT_MS", "1500", 1);
+  setenv("TUTTI_ALGO", "broadcast:chain", 1);
   RANKS_CHECK(join(self, 1, &comm) == tuttiSuccess);
-  atomic_fetch_add(&job->nready, 1);
-  while (result == tuttiSuccess) result = tuttiBarrier(comm, NULL);
-  RANKS_CHECK(result == tuttiRemoteError && says("failed on all ranks that are left"));
-  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == HOSTS / 2 * EACH);
+  for (int k = 0; k < 5; k++) RANKS_CHECK(tuttiBroadcast(&byte, &byte, 1, tuttiInt32, 0, comm, NULL) == tuttiSuccess);
+  if (self->rank == 2) RANKS_CHECK(meeting_await(&job->nready, 3));
+  tuttiResult_t result = tuttiBroadcast(&byte, &byte, 1, tuttiInt32, 0, comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError);
+  if (self->rank == 2) {
+    RANKS_CHECK(says("the other ranks took rank 2"));
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+    return 0;
+  }
+  RANKS_CHECK(says("failed on all ranks that are left"));
+  RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess && nranks == 3);
   for (int k = 0; k < 20; k++) RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
+  atomic_fetch_add(&job->nready, 1);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
 
-/* Every other host dies. No control link of the first ring leads from one of the others to another one, and ranks in
- * the middle of those that are dead have no neighbour that is left. */
-static void hosts_that_no_link_joins_go_on_together(void **state)
+static void a_late_rank_costs_no_other_one(void **state)
 {
-  int pids[HOSTS * EACH];
-  struct job *job = ranks_shared(sizeof *job);
   (void)state;
-  *job = (struct job){.transports = "tcp"};
-  assert_int_equal(ranks_start(HOSTS * EACH, is_apart, job, pids), 0);
-  assert_true(meeting_await(&job->nready, HOSTS * EACH));
-  usleep(20000);
-  long since = meeting_now_us();
-  for (int r = 0; r < HOSTS * EACH; r++)
-    if (r / EACH % 2) kill(pids[r], SIGKILL);
-  for (int r = 0; r < HOSTS * EACH; r++) {
-    int status = ranks_wait(pids[r], 30 * ranks_patience());
-    if (r / EACH % 2 == 0) assert_int_equal(status, 0);
+  for (int t = 0; ranks_transports(t); t++) {
+    struct job *job = ranks_shared(sizeof *job);
+    *job = (struct job){.transports = ranks_transports(t)};
+    assert_int_equal(ranks_run_processes(4, is_late, job, 30), 0);
   }
-  printf("2 of %d hosts with %d ranks each died: the others had gone on after %ld ms\n", HOSTS, EACH,
-         (meeting_now_us() - since) / 1000);
 }
 
 /* ---- failures without a death ---- */
@@ -428,7 +420,7 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(ranks_that_find_no_explanation_end_alike),
                                      cmocka_unit_test(a_silent_host_is_left_behind_and_told),
                                      cmocka_unit_test(only_the_half_with_the_lowest_rank_goes_on),
-                                     cmocka_unit_test(hosts_that_no_link_joins_go_on_together)};
+                                     cmocka_unit_test(a_late_rank_costs_no_other_one)};
   setenv("TUTTI_DEBUG", "NONE", 0);
   setenv("TUTTI_CACHE", "none", 0);
   seeds_read(argc, argv, "--kills", &first_seed, &njobs);

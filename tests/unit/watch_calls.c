@@ -299,6 +299,22 @@ static void several_late_ranks_are_all_named(void **state)
   }
 }
 
+/* Rank 1 has not entered the second call, rank 2 waits for it in that one, and rank 3 has left that one. */
+static void a_rank_that_waits_for_a_late_one_is_not_late_itself(void **state)
+{
+  (void)state;
+  world_make();
+  struct tt_call call = enter(0, 3, 10);
+  enter(1, 1, 10);
+  enter(2, 2, 10);
+  enter(3, 2, 10);
+  tt_watch_finish(&world.watches[3], 2);
+  assert_int_equal(wait_in(&call, 60001), tuttiRemoteError);
+  assert_non_null(strstr(sentence(0), "rank 1 (pid 101 on node-a), rank 3 (pid 103 on node-a) did not enter"));
+  assert_int_equal(tt_page_lost(&world.watches[0].page, 2), 0);
+  assert_int_not_equal(tt_page_lost(&world.watches[0].page, 3), 0);
+}
+
 static void timeout_0_is_never(void **state)
 {
   (void)state;
@@ -460,6 +476,7 @@ int main(void)
       cmocka_unit_test(a_lost_connection_behind_a_difference_is_told_as_that),
       cmocka_unit_test(a_late_rank_is_an_error_after_the_timeout_and_not_before),
       cmocka_unit_test(several_late_ranks_are_all_named),
+      cmocka_unit_test(a_rank_that_waits_for_a_late_one_is_not_late_itself),
       cmocka_unit_test(timeout_0_is_never),
       cmocka_unit_test(where_all_have_entered_the_others_get_time_to_name_the_late_one),
       cmocka_unit_test(late_ranks_are_warned_about_once_a_host),
