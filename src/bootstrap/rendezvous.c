@@ -10,6 +10,7 @@
 
 #define GRACE_NS 2000000000u /* after our deadline, for a sentence of the root, which knows more */
 #define GONE_NS 10000000000u /* a root older than its id that refuses every dial for so long is gone */
+#define LATE_NS 3000000000u  /* for ranks that were started with this one */
 #define HEARD_NS 1000000000u /* for a root in this process to tell the others why this rank gave up */
 #define AGAIN_NS 1000000u    /* before the second try at an address that is still taken, and twice as long each time, */
 #define AGAIN_MOST_NS 16000000u /* up to this */
@@ -262,12 +263,12 @@ static int root_is_here(const struct tt_rendezvous *r)
   return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
 }
 
-/* Ranks that come a moment later are to hear of another version, too, although this process may end, and the root with
- * it. */
+/* Ranks that come a moment later are to hear how ranks are unlike, too, although this process may end, and the root
+ * with it. */
 static void late_ones_hear(const struct tt_rendezvous *r)
 {
   if (r->code != tuttiInvalidUsage || !root_is_here(r)) return;
-  uint64_t until_ns = tt_now_ns() + HEARD_NS;
+  uint64_t until_ns = tt_now_ns() + LATE_NS;
   while (tt_now_ns() < until_ns && tt_root_is_early(&r->id)) tt_sleep_ns(AGAIN_NS);
 }
 

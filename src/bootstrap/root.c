@@ -293,7 +293,7 @@ int tt_root_is_early(const struct tt_id *id)
   tt_service_lock();
   for (struct tt_root *root = tt_process.roots; root; root = root->next)
     if (is_of(root, id) && root->nonce == id->nonce)
-      is_early = root->code && root->unlike && root->came + unlike_count(root) < root->nranks;
+      is_early = root->code == tuttiInvalidUsage && !root->derived && root->came + unlike_count(root) < root->least;
   tt_service_unlock();
   tt_service_release();
   return is_early;
