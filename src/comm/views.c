@@ -139,6 +139,9 @@ static tuttiResult_t plane_await(struct tuttiComm *comm, struct tuttiComm *plane
     if (!tt_waiter_pause(&waiter, 0)) continue;
     for (int r = 0; r < comm->facts.first_nranks; r++)
       came[r] = came[r] || !tt_watch_sees(watch, r) || tt_watch_startup_has(watch, &plane->life.creation->startup, r);
+    tt_views_hear(comm);
+    if (tt_view_is_stopping(comm->parts.views->view))
+      return tt_fail_quiet(tuttiRemoteError, "another rank has stopped in the start-up of a view");
     if (tt_watch_is_lost(watch, comm->facts.first_rank))
       return tt_fail(tuttiRemoteError, "the other ranks took rank %d for lost", comm->facts.first_rank);
   }
@@ -286,12 +289,15 @@ static void sentence_make(struct tuttiComm *comm, const struct tt_view_decision 
              "may make it again", lost, (unsigned long long)decided->last + 1, comm->facts.label, nleft);
 }
 
-/* Calls are made again, with replicas, and fail, though no rank is lost. All ranks count alike. */
+/* Calls are made again, with replicas, and fail one after the other, though no rank is lost. All ranks count alike. */
 static int is_vain(struct tuttiComm *comm, const struct tt_view_decision *decided)
 {
   static const struct tt_rank_set none;
-  int is_loss = memcmp(&decided->lost, &none, sizeof none) != 0;
-  return !is_loss && ++comm->parts.views->nvain > VAIN_MOST;
+  struct tt_views *views = comm->parts.views;
+  int is_loss = memcmp(&decided->lost, &none, sizeof none) != 0, is_next = decided->last == views->failed;
+  views->nvain = is_loss ? 0 : is_next ? views->nvain + 1 : 1;
+  views->failed = decided->last + 1;
+  return views->nvain > VAIN_MOST;
 }
 
 /* The view has ended. why: the sentence with which the plane failed here. */
@@ -442,7 +448,6 @@ static tuttiResult_t attempt(struct tuttiComm *comm, struct tt_binding *binding,
   if (fate != TT_VIEW_RUNS) return install(comm);
   if (result == tuttiSuccess && !views->plane) result = plane_make(comm);
   if (result == tuttiSuccess) result = carry_out(comm, binding);
-  if (result == tuttiSuccess) views->nvain = 0;
   if (result == tuttiSuccess) return result;
   if (atomic_load(&comm->life.aborting)) return tt_comm_aborted(comm);
   result = change(comm, result, since_ns);
@@ -454,15 +459,17 @@ tuttiResult_t tt_views_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_views *views = comm->parts.views;
   struct tt_binding own;
+  char why[TT_SENTENCE_BYTES];
   views->ncalls++;
   tt_views_count(comm, comm);
   if (!views->replicas) return attempt(comm, binding, tuttiSuccess);
-  tuttiResult_t result = tt_replicas_keep(comm, binding, &own);
-  if (result == tuttiInvalidUsage) return result; /* on all ranks */
-  if (result != tuttiSuccess) return attempt(comm, binding, result);
+  tuttiResult_t kept = tt_replicas_keep(comm, binding, &own);
+  if (kept == tuttiInvalidUsage) return kept; /* on all ranks */
+  if (kept != tuttiSuccess) snprintf(why, sizeof why, "%s", tt_last_sentence());
   for (;;) { /* again, while only a process is lost */
     *binding = own;
-    result = attempt(comm, binding, tuttiSuccess);
+    if (kept != tuttiSuccess) tt_fail_quiet(kept, why);
+    tuttiResult_t result = attempt(comm, binding, kept);
     if (result != tuttiRemoteError || atomic_load(&views->over) || atomic_load(&comm->life.aborting)) return result;
   }
 }

@@ -34,7 +34,8 @@ struct tt_views {
   struct tt_replicas *replicas; /* with fault_level 3; else NULL */
   uint64_t ncalls;         /* collectives of the program so far */
   int is_due;              /* a view has begun of which the program does not know */
-  int nvain;               /* changes of the view in which no rank was lost, since a call succeeded */
+  int nvain;               /* changes of the view without a loss, in calls one after the other ... */
+  uint64_t failed;         /* ... the last of which failed that operation of the view */
   char sentence[TT_SENTENCE_BYTES]; /* about the last view that has ended */
   char last[TT_SENTENCE_BYTES];     /* about the end of all; set under tt_process.mutex, before `over` */
   _Atomic int over;        /* the tuttiResult_t with which it has ended for this rank; 0: it goes on */

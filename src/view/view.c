@@ -175,7 +175,12 @@ static int learn(struct tt_view *view)
     if (!is_member || !word->number) continue;
     int is_other_part = word->decided.ends == TT_VIEW_PART && tt_rank_set_has(&word->decided.lost, view->rank);
     if (is_other_part) continue; /* it has ended, and says nothing about this one */
-    int is_left = tt_rank_set_has(&view->said.lost, r); /* it counts in no round any more, whatever it decided */
+    int is_left = tt_rank_set_has(&view->said.lost, r); /* it counts in no round any more, whatever it decided, */
+    int goes_on = word->decided.view == view->said.view && !word->decided.ends;
+    if (is_left && goes_on && tt_rank_set_has(&word->decided.lost, view->rank)) { /* but that this rank is lost */
+      expel(view);
+      return 1;
+    }
     if (word->decided.view == view->said.view && !is_left) {
       decide(view, &word->decided);
       return 1;

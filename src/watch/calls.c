@@ -163,12 +163,14 @@ static uint64_t least_entered(const struct tt_watch *watch, uint64_t op)
   return op;
 }
 
-/* 1: it has not entered `op`. One that is inside an earlier call may wait there for the rank that is last of all. */
+/* 1: it has not entered `op`. One that is inside an earlier call may wait there for the rank that is last of all, or,
+ * between hosts, for one that cannot be seen from here. */
 static int is_late(const struct tt_watch *watch, int rank, uint64_t op, uint64_t least)
 {
   const struct tt_rank_slot *slot = watch->peers[rank].slot;
   uint64_t finished = tt_rank_slot_finished(slot), entered = tt_rank_slot_entered(slot);
-  return entered < op && (entered <= least || finished >= entered);
+  int is_last = entered <= least && watch->nlocal == watch->nranks;
+  return entered < op && (is_last || finished >= entered);
 }
 
 /* Names the ranks that are late for `op` into text; returns how many there are, and the lowest in *first. */

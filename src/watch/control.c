@@ -121,7 +121,7 @@ static void admit(void *owner, const struct tt_hello *hello, const struct tt_ses
   if (is_lower) tt_mend_expect(watch, (int)hello->src);
   for (int i = 0; i < watch->control.nlinks; i++) {
     struct tt_control_link *link = &watch->control.links[i];
-    if (!is_lower || (uint32_t)link->peer != hello->src || link->spoke) continue;
+    if (!is_lower || (uint32_t)link->peer != hello->src || link->spoke || !link->out) continue;
     tt_link_close(link); /* a second connection before the first one spoke: the dialer tried again */
     link->state = TT_CONTROL_AWAITED;
     link->watcher.fd = fd;

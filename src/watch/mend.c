@@ -5,11 +5,13 @@
  * The lower rank of a pair dials, and the higher one only knocks until that comes, as the lower one may still have to
  * learn who is lost. Such a link says little about its peer: it may end because the peer takes this rank for lost, has
  * no room yet, or because descriptors lack here. So it is begun anew, and only two things count against the peer:
- * silence, as on all links, and connections that its host refuses, as its process has ended then. */
+ * silence, as on all links, for which an answer of its host is no cure, and connections that its host refuses, as its
+ * process has ended then. */
 #include "watch/private.h"
 
 #define SETTLE_NS 50000000u /* nothing is mended while ranks leave one after the other */
-#define AGAIN_NS 250000000u /* from the end of a link to the next attempt */
+#define AGAIN_NS 250000000u /* from the end of a link to the next attempt, */
+#define ERROR_NS 750000000u /* and longer after an error of this rank */
 
 static int goes_on(const struct tt_watch *watch)
 {
@@ -79,9 +81,13 @@ static void await(struct tt_control_link *link)
   enum tt_knock knock = tt_knock(link);
   tuttiResult_t result = tt_control_advance(link);
   if (result == tuttiSuccess) tt_knock_end(link);
-  else if (result != tuttiInProgress) tt_link_end(link, tt_last_sentence());
+  else if (result != tuttiInProgress) { /* for want of descriptors: it would be logged with each attempt */
+    tt_link_end(link, tt_last_sentence());
+    link->ended_ns += ERROR_NS;
+  }
   if (result != tuttiInProgress || knock == TT_KNOCK_NONE) return;
-  tt_link_hear(link); /* its host is there, so this one is not cut off */
+  if (!watch->peers[link->peer].local) /* this host is not cut off; the peer may be stopped */
+    atomic_fetch_add_explicit(&watch->own->heard, 1, memory_order_relaxed);
   if (knock == TT_KNOCK_ANSWERED) link->refused_ns = 0;
   else if (!link->refused_ns) link->refused_ns = watch->clock_ns;
   else if (watch->clock_ns - link->refused_ns >= TT_GRACE_NS) lose(link);
@@ -94,7 +100,7 @@ static void advance(struct tt_watch *watch, struct tt_control_link *link)
     if (link->state == TT_CONTROL_AWAITED) tt_link_end(link, "its rank has left");
   } else if (link->state == TT_CONTROL_AWAITED) {
     await(link);
-  } else if (link->state == TT_CONTROL_ENDED && watch->clock_ns - link->ended_ns >= AGAIN_NS) {
+  } else if (link->state == TT_CONTROL_ENDED && goes_on(watch) && watch->clock_ns >= link->ended_ns + AGAIN_NS) {
     link_make(watch, link, link->peer, link->heard_ns);
   }
 }

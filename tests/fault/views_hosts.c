@@ -26,19 +26,22 @@ struct job {
   int each;            /* ranks of a host */
   int nleft[FAILURES]; /* after each failure; 0: there are no more */
   uint64_t aborts;     /* bit for each rank that aborts ... */
-  uint64_t lingers;    /* ... and that goes on for a while after the others took it for lost */
+  uint64_t lingers;    /* ... that goes on for a while after the others took it for lost ... */
+  uint64_t lates;      /* ... and that makes no call until the others have ended */
   _Atomic int nready;  /* ranks */
   _Atomic int nfailed; /* ranks that have seen them, each */
+  _Atomic int nended;
 };
 
 
-/* Barriers until so many ranks are left as after the k-th failure; ranks that leave together may fail several. */
+/* Broadcasts until so many ranks are left as after the k-th failure; ranks that leave together may fail several. */
 static int fails(const struct ranks *self, tuttiComm_t comm, int k)
 {
   struct job *job = self->argument;
   int nranks = self->nranks;
+  char byte = 0;
   while (nranks > job->nleft[k]) {
-    tuttiResult_t result = tuttiBarrier(comm, NULL);
+    tuttiResult_t result = tuttiBroadcast(&byte, &byte, 1, tuttiInt8, 0, comm, NULL);
     if (result == tuttiSuccess) continue;
     RANKS_CHECK(result == tuttiRemoteError && says("failed on all ranks that are left"));
     RANKS_CHECK(tuttiCommCount(comm, &nranks) == tuttiSuccess);
@@ -53,7 +56,7 @@ static int body(const struct ranks *self)
   struct job *job = self->argument;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   tuttiComm_t comm;
-  char host[24];
+  char host[24], byte = 0;
   config.fault_level = 1;
   config.transports = "tcp";
   snprintf(host, sizeof host, "apart%d", self->rank / job->each);
@@ -66,8 +69,15 @@ static int body(const struct ranks *self)
     RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
     return 0;
   }
+  if (job->lates >> self->rank & 1) {
+    RANKS_CHECK(meeting_await(&job->nended, self->nranks - 1));
+    RANKS_CHECK(tuttiBroadcast(&byte, &byte, 1, tuttiInt8, 0, comm, NULL) == tuttiRemoteError);
+    RANKS_CHECK(says("the other ranks took rank"));
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+    return 0;
+  }
   if (job->lingers >> self->rank & 1) {
-    while (tuttiBarrier(comm, NULL) == tuttiSuccess) continue;
+    while (tuttiBroadcast(&byte, &byte, 1, tuttiInt8, 0, comm, NULL) == tuttiSuccess) continue;
     usleep(2500000);
     RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
     return 0;
@@ -76,6 +86,7 @@ static int body(const struct ranks *self)
     if (fails(self, comm, k)) return 1;
   for (int k = 0; k < 20; k++) RANKS_CHECK(tuttiBarrier(comm, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  atomic_fetch_add(&job->nended, 1);
   return 0;
 }
 
@@ -166,6 +177,35 @@ static void a_lost_rank_that_comes_back_costs_nobody(void **state)
   unsetenv("TUTTI_UNREACHABLE_MS");
 }
 
+/* Its kernel answers whoever knocks, and it has no neighbour left. */
+static void a_stopped_rank_between_dead_ones_is_left_behind(void **state)
+{
+  const uint64_t dead = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7, stopped = 1 << 5;
+  int pids[MOST];
+  (void)state;
+  setenv("TUTTI_UNREACHABLE_MS", "1000", 1);
+  struct job *job = job_start(16, (struct job){.each = 1, .nleft = {11}}, pids);
+  kill_all(pids, stopped, SIGSTOP);
+  kill_all(pids, dead, SIGKILL);
+  assert_true(meeting_await(&job->nended, 11));
+  kill_all(pids, stopped, SIGKILL);
+  job_end(16, pids, dead | stopped);
+  unsetenv("TUTTI_UNREACHABLE_MS");
+}
+
+/* Ranks 5 to 7 wait in the broadcast for rank 4, which rank 0 does not see. When it comes it is told. */
+static void a_late_rank_of_another_host_costs_no_other_one(void **state)
+{
+  int pids[MOST];
+  (void)state;
+  setenv("TUTTI_TIMEOUT_MS", "1500", 1);
+  setenv("TUTTI_ALGO", "broadcast:chain", 1);
+  job_start(8, (struct job){.each = 1, .nleft = {7}, .lates = 1 << 4}, pids);
+  job_end(8, pids, 0);
+  unsetenv("TUTTI_ALGO");
+  unsetenv("TUTTI_TIMEOUT_MS");
+}
+
 /* While rank 0 makes new links. */
 static void a_rank_without_descriptors_costs_nobody(void **state)
 {
@@ -192,6 +232,8 @@ int main(int argc, char **argv)
                                      cmocka_unit_test(ranks_that_abort_part_nobody),
                                      cmocka_unit_test(a_rank_between_dead_ones_is_found),
                                      cmocka_unit_test(a_lost_rank_that_comes_back_costs_nobody),
+                                     cmocka_unit_test(a_stopped_rank_between_dead_ones_is_left_behind),
+                                     cmocka_unit_test(a_late_rank_of_another_host_costs_no_other_one),
                                      cmocka_unit_test(a_rank_without_descriptors_costs_nobody)};
   for (int i = 1; i + 1 < argc; i += 2)
     if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator that pauses: what it gives back, what is refused meanwhile, and that it goes on as before. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "meeting.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -136,8 +138,11 @@ static int death_body(const struct ranks *self)
   tuttiComm_t comm;
   tuttiResult_t state = tuttiSuccess;
   int failed = -1, n = 1;
+  _Atomic int *suspended = self->argument;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiCommSuspend(comm, TUTTI_SUSPEND_MEM) == tuttiSuccess);
+  atomic_fetch_add(suspended, 1);
+  RANKS_CHECK(meeting_await(suspended, 2));
   if (self->rank == 1) raise(SIGKILL);
   while (state == tuttiSuccess) {
     usleep(1000);
@@ -156,7 +161,7 @@ static void a_death_is_noticed_meanwhile(void **state)
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
   setenv("TUTTI_TRANSPORTS", "shm", 1);
-  assert_int_equal(ranks_start(2, death_body, NULL, pids), 0);
+  assert_int_equal(ranks_start(2, death_body, ranks_shared(sizeof(_Atomic int)), pids), 0);
   assert_int_equal(ranks_wait(pids[1], LIMIT_S), 128 + SIGKILL);
   assert_int_equal(ranks_wait(pids[0], LIMIT_S), 0);
 }
