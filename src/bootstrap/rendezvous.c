@@ -25,6 +25,7 @@ struct tt_rendezvous {
   struct tt_record mine, root, came; /* root.pid 0: not known */
   uint32_t damaged_records;
   uint64_t limit_ns, deadline_ns, look_ns;
+  uint64_t late_ns; /* until then the error of this rank waits for others to hear it from the root; 0: no more */
   uint64_t again_ns, pause_ns; /* time of the next try; the pause before it */
   enum stage stage;
   enum expect expect;
@@ -265,11 +266,10 @@ static int root_is_here(const struct tt_rendezvous *r)
 
 /* Ranks that come a moment later are to hear how ranks are unlike, too, although this process may end, and the root
  * with it. */
-static void late_ones_hear(const struct tt_rendezvous *r)
+static int late_ones_hear(struct tt_rendezvous *r)
 {
-  if (r->code != tuttiInvalidUsage || !root_is_here(r)) return;
-  uint64_t until_ns = tt_now_ns() + LATE_NS;
-  while (tt_now_ns() < until_ns && tt_root_is_early(&r->id)) tt_sleep_ns(AGAIN_NS);
+  if (r->late_ns && (tt_now_ns() >= r->late_ns || !tt_root_is_early(&r->id))) r->late_ns = 0;
+  return r->late_ns != 0;
 }
 
 static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
@@ -280,7 +280,7 @@ static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
   tt_text_clean(r->sentence, sizeof r->sentence);
   r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
   r->is_known = 1;
-  late_ones_hear(r);
+  if (r->code == tuttiInvalidUsage && root_is_here(r)) r->late_ns = tt_now_ns() + LATE_NS;
   return tt_fail(r->code, "%s", r->sentence);
 }
 
@@ -372,21 +372,22 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
 
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
 {
-  if (r->code) return tt_fail_quiet(r->code, r->sentence);
+  if (r->code) return late_ones_hear(r) ? tuttiInProgress : tt_fail_quiet(r->code, r->sentence);
   if (r->stage == OPENING) fixed_root_open(r);
   if (r->stage == DIALING && !r->code) dial_drive(r);
   if (r->stage >= CONNECTED) {
     output_drive(r);
     input_drive(r);
   }
-  if (r->code) return r->code;
+  if (r->code) return late_ones_hear(r) ? tuttiInProgress : r->code;
   return is_idle(r) ? tuttiSuccess : wait_check(r);
 }
 
 void tt_rendezvous_pollset(const struct tt_rendezvous *r, struct tt_pollset *pollset)
 {
   int goes_out = tt_outlet_busy(&r->out) || (r->peer_info_waits && r->stage == READY);
-  if (r->stage >= CONNECTED) tt_pollset_add(pollset, r->fd, goes_out ? POLLIN | POLLOUT : POLLIN);
+  if (r->late_ns) tt_pollset_limit(pollset, tt_now_ns() + AGAIN_NS);
+  else if (r->stage >= CONNECTED) tt_pollset_add(pollset, r->fd, goes_out ? POLLIN | POLLOUT : POLLIN);
   else if (r->dialer) tt_dialer_pollset(r->dialer, pollset);
   else tt_pollset_limit(pollset, r->again_ns);
 }

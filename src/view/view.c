@@ -190,7 +190,7 @@ static int learn(struct tt_view *view)
       expel(view);
       return 1;
     }
-    if (!report_of(view, r)) continue;
+    if (!report_of(view, r) || (is_left && tt_rank_set_has(&word->lost, view->rank))) continue; /* another part */
     lost = join(lost, &word->lost);
     dead = join(dead, &word->dead);
   }

@@ -153,7 +153,7 @@ static void check_left(struct tt_watch *watch, const struct tt_call *call, int p
 
 /* ---- late ranks ---- */
 
-/* The least call that a rank has entered last, or `op`. */
+/* The least call that a rank which is seen has entered last, or `op`. */
 static uint64_t least_entered(const struct tt_watch *watch, uint64_t op)
 {
   for (int i = 0; i < watch->nseen; i++) {
@@ -163,22 +163,21 @@ static uint64_t least_entered(const struct tt_watch *watch, uint64_t op)
   return op;
 }
 
-/* 1: it has not entered `op`. One that is inside an earlier call may wait there for the rank that is last of all, or,
- * between hosts, for one that cannot be seen from here. */
+/* 1: it has not entered `op`. One that is inside an earlier call may wait there for the rank that is last of all (has
+ * entered `least`), or, between hosts, for one that cannot be seen from here: then least is 0. */
 static int is_late(const struct tt_watch *watch, int rank, uint64_t op, uint64_t least)
 {
   const struct tt_rank_slot *slot = watch->peers[rank].slot;
   uint64_t finished = tt_rank_slot_finished(slot), entered = tt_rank_slot_entered(slot);
-  int is_last = entered <= least && watch->nlocal == watch->nranks;
-  return entered < op && (is_last || finished >= entered);
+  return entered < op && (entered <= least || finished >= entered);
 }
 
 /* Names the ranks that are late for `op` into text; returns how many there are, and the lowest in *first. */
-static int late_names(const struct tt_watch *watch, uint64_t op, int *first, char text[TT_SENTENCE_BYTES / 2])
+static int late_names(const struct tt_watch *watch, uint64_t op, uint64_t least, int *first,
+                      char text[TT_SENTENCE_BYTES / 2])
 {
   char name[TT_RANK_TEXT_BYTES];
   size_t used = 0, size = TT_SENTENCE_BYTES / 2;
-  uint64_t least = least_entered(watch, op);
   int late = 0;
   *first = -1;
   text[0] = 0;
@@ -224,16 +223,16 @@ static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64
   char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES];
   int first;
   watch->wait.warned = 1;
-  if (!late_names(watch, call->op, &first, names) || !first_to_warn(watch, call->op)) return;
+  uint64_t least = least_entered(watch, call->op);
+  if (!late_names(watch, call->op, least, &first, names) || !first_to_warn(watch, call->op)) return;
   tt_shown_text(watch, call, what, sizeof what);
   tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it", what,
          (unsigned long long)(waited_ns / 1000000u), names);
   if (tt_log_wants(TT_LOG_INFO)) show_all(watch);
 }
 
-static void late_lose(struct tt_watch *watch, uint64_t op)
+static void late_lose(struct tt_watch *watch, uint64_t op, uint64_t least)
 {
-  uint64_t least = least_entered(watch, op);
   tt_service_lock();
   for (int i = 0; i < watch->nseen; i++)
     if (is_late(watch, watch->seen[i], op, least)) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
@@ -243,10 +242,13 @@ static void late_lose(struct tt_watch *watch, uint64_t op)
 static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
 {
   char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
-  int first, late = late_names(watch, call->op, &first, names);
+  /* Between hosts ranks that see one which is in no call come first. */
+  int is_sure = watch->nlocal == watch->nranks || waited_ns >= watch->timeout_ns + TT_GRACE_NS;
+  uint64_t least = is_sure ? least_entered(watch, call->op) : 0;
+  int first, late = late_names(watch, call->op, least, &first, names);
   unsigned long long limit_ms = watch->timeout_ns / 1000000u;
   tt_shown_text(watch, call, what, sizeof what);
-  if (late) late_lose(watch, call->op);
+  if (late) late_lose(watch, call->op, least);
   if (late) snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
   else if (waited_ns < watch->timeout_ns + TT_GRACE_NS)
     return; /* the late rank is one that others can see: let them name it */

@@ -249,7 +249,8 @@ static void survivors_agree_on_every_outcome_and_go_on(void **state)
   (void)state;
   for (int k = 0; k < njobs; k++) {
     uint64_t seed = first_seed + (uint64_t)k;
-    job_run(seed, seed % 3 == 1 ? "shm" : "tcp", 1 + (seed % 3 == 0), &nfailed, &nkilled);
+    const char *given = ranks_transports(1) ? NULL : ranks_transports(0); /* maybe of devices, and so of hosts */
+    job_run(seed, given ? given : seed % 3 == 1 ? "shm" : "tcp", 1 + (given || seed % 3 == 0), &nfailed, &nkilled);
   }
   printf("%d jobs, %d ranks killed, %d calls failed, each on all survivors\n", njobs, nkilled, nfailed);
   campaign.first = first_seed;

@@ -499,9 +499,52 @@ static void what_a_rank_decided_before_its_loss_was_heard_of_counts_for_nobody_b
   for (int i = 0; i < 3; i++) tt_view_destroy(views[i]);
 }
 
+/* Rank 3 was cut off, took all others for lost, and is heard again while these agree that it is lost. */
+static void what_a_lost_rank_says_of_others_costs_none_of_them(void **state)
+{
+  (void)state;
+  struct tt_view *views[3];
+  const struct tt_view_word report = {
+      .number = 1, .view = 1, .phase = TT_VIEW_REPORTS, .op = 1, .lost = {.bits = {7}}};
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(tt_view_create(&views[r], 4, r, 1), tuttiSuccess);
+    assert_int_equal(tt_view_begin(views[r]), TT_VIEW_RUNS);
+    tt_view_lose(views[r], 3, 0);
+    tt_view_stop(views[r], tuttiSuccess);
+    hears(views[r], 3, &report);
+  }
+  for (int k = 0; k < 12; k++)
+    for (int from = 0; from < 3; from++)
+      if (from != k % 3) hears(views[k % 3], from, tt_view_said(views[from]));
+  for (int r = 0; r < 3; r++) {
+    const struct tt_view_decision *decided = &tt_view_said(views[r])->decided;
+    assert_true(decided->view == 1 && decided->ends == 0 && decided->lost.bits[0] == 8);
+    tt_view_destroy(views[r]);
+  }
+}
+
+/* The others have gone on without this rank, and have left since. */
+static void a_late_rank_does_not_go_on_alone(void **state)
+{
+  (void)state;
+  struct tt_view *view;
+  const struct tt_view_word word = {.number = 1, .view = 2, .op = 2, .decided = {.view = 1, .lost = {.bits = {16}}}};
+  assert_int_equal(tt_view_create(&view, 5, 4, 1), tuttiSuccess);
+  assert_int_equal(tt_view_begin(view), TT_VIEW_RUNS);
+  for (int r = 0; r < 4; r++) tt_view_lose(view, r, 1);
+  tt_view_hear(view, 0, &word);
+  tt_view_stop(view, tuttiSuccess);
+  enum tt_view_act act = tt_view_next(view);
+  while (act == TT_VIEW_SAY) act = tt_view_next(view);
+  assert_int_equal(act, TT_VIEW_EXPELLED);
+  tt_view_destroy(view);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_a_lost_rank_says_of_others_costs_none_of_them),
+    cmocka_unit_test(a_late_rank_does_not_go_on_alone),
     cmocka_unit_test(without_a_loss_no_operation_fails),
     cmocka_unit_test(survivors_of_any_deaths_agree_and_go_on),
     cmocka_unit_test(ranks_that_give_up_end_all_alike),

@@ -315,6 +315,21 @@ static void a_rank_that_waits_for_a_late_one_is_not_late_itself(void **state)
   assert_int_not_equal(tt_page_lost(&world.watches[0].page, 3), 0);
 }
 
+/* Of several hosts, so that a rank that cannot be seen may be the one which is late: those that see it come first. */
+static void between_hosts_a_rank_inside_an_earlier_call_is_late_if_nobody_else_is(void **state)
+{
+  (void)state;
+  world_make();
+  world.watches[0].nlocal = 2;
+  struct tt_call call = enter(0, 3, 10);
+  enter(1, 2, 10);
+  enter(2, 3, 10);
+  enter(3, 2, 10);
+  assert_int_equal(wait_in(&call, 60001), tuttiSuccess);
+  assert_int_equal(wait_in(&call, 60501), tuttiRemoteError);
+  assert_non_null(strstr(sentence(0), "rank 1 (pid 101 on node-a), rank 3 (pid 103 on node-a) did not enter"));
+}
+
 static void timeout_0_is_never(void **state)
 {
   (void)state;
@@ -477,6 +492,7 @@ int main(void)
       cmocka_unit_test(a_late_rank_is_an_error_after_the_timeout_and_not_before),
       cmocka_unit_test(several_late_ranks_are_all_named),
       cmocka_unit_test(a_rank_that_waits_for_a_late_one_is_not_late_itself),
+      cmocka_unit_test(between_hosts_a_rank_inside_an_earlier_call_is_late_if_nobody_else_is),
       cmocka_unit_test(timeout_0_is_never),
       cmocka_unit_test(where_all_have_entered_the_others_get_time_to_name_the_late_one),
       cmocka_unit_test(late_ranks_are_warned_about_once_a_host),
