@@ -167,6 +167,7 @@ static ssize_t recv_peek(struct flow *flow)
   if (!traffic_check(flow, flow->done, data, (size_t)n)) return WRONG_BYTES;
   if (world_random(flow->me, 4) == 0) {
     ssize_t more = flow->link->ops->peek(flow->link, &again, flow->grain);
+    if (more == TT_LINK_BROKEN) return more; /* the peer was killed in between */
     if (more < n || !traffic_check(flow, flow->done, again, (size_t)n)) return WRONG_BYTES;
   }
   size_t take = (size_t)n;
