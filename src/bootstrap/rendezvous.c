@@ -264,8 +264,7 @@ static int root_is_here(const struct tt_rendezvous *r)
   return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
 }
 
-/* Ranks that come a moment later are to hear how ranks are unlike, too, although this process may end, and the root
- * with it. */
+/* Ranks that come a moment later are to hear the reason, too, although this process may end, and the root with it. */
 static int late_ones_hear(struct tt_rendezvous *r)
 {
   if (r->late_ns && (tt_now_ns() >= r->late_ns || !tt_root_is_early(&r->id))) r->late_ns = 0;
@@ -280,7 +279,7 @@ static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
   tt_text_clean(r->sentence, sizeof r->sentence);
   r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
   r->is_known = 1;
-  if (r->code == tuttiInvalidUsage && root_is_here(r)) r->late_ns = tt_now_ns() + LATE_NS;
+  if (root_is_here(r)) r->late_ns = tt_now_ns() + LATE_NS;
   return tt_fail(r->code, "%s", r->sentence);
 }
 
@@ -486,13 +485,15 @@ static void root_tells(struct tt_rendezvous *r)
   if (!root_is_here(r)) return;
   if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   char bytes[4096];
-  for (uint64_t until_ns = tt_now_ns() + HEARD_NS; tt_now_ns() < until_ns;) {
+  uint64_t until_ns = tt_now_ns() + HEARD_NS;
+  while (tt_now_ns() < until_ns) {
     struct pollfd readable = {.fd = r->fd, .events = POLLIN};
     if (poll(&readable, 1, HEARD_NS / 10000000) <= 0) continue;
     ssize_t len = recv(r->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) break;
   }
   others_hear(r);
+  while (r->code != tuttiInvalidUsage && tt_now_ns() < until_ns && tt_root_is_early(&r->id)) tt_sleep_ns(AGAIN_NS);
   tt_service_release();
 }
 

@@ -286,6 +286,14 @@ void tt_root_wait(const struct tt_id *id, uint64_t timeout_ns)
   tt_service_release();
 }
 
+/* A rank that has connected, and whose record is on its way, or that could still connect. */
+static int awaits_some(const struct tt_root *root)
+{
+  for (const struct client *client = root->clients; client; client = client->next)
+    if (client->watcher.fd >= 0 && !client->told && !client->has_slot) return 1;
+  return root->code == tuttiInvalidUsage && root->came + unlike_count(root) < root->least;
+}
+
 int tt_root_is_early(const struct tt_id *id)
 {
   int is_early = 0;
@@ -293,7 +301,7 @@ int tt_root_is_early(const struct tt_id *id)
   tt_service_lock();
   for (struct tt_root *root = tt_process.roots; root; root = root->next)
     if (is_of(root, id) && root->nonce == id->nonce)
-      is_early = root->code == tuttiInvalidUsage && !root->derived && root->came + unlike_count(root) < root->least;
+      is_early = root->code && !root->derived && awaits_some(root);
   tt_service_unlock();
   tt_service_release();
   return is_early;

@@ -100,7 +100,8 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
  * start-up, and ranks that wait there are told. */
 void tt_root_abandon(const struct tt_id *id);
 
-/* Whether the root of this process has failed as ranks are unlike, and ranks have not come that could still hear it. */
+/* Whether the root of this process has failed, and ranks are about to come that could still hear it: those that have
+ * connected, and, if ranks are unlike, all others. */
 int tt_root_is_early(const struct tt_id *id);
 
 /* Fails the start-up if a process that has ended is needed in it. */
