@@ -15,8 +15,9 @@
  * unreachable, unless a rank of its host vouches that it lives (stopped, or in a debugger). An outage of the network of
  * at most TUTTI_UNREACHABLE_MS makes nobody unreachable; a longer one is found 0.4 s after the limit. Where the network
  * came back meanwhile (knock.c), it is found 0.5 s and an eighth of the limit, at least 1 s, after it (before Linux
- * 6.15: 0.5 s and up to the limit again). An operation that ended is a sign of
- * life, too. A host that hears no other host is cut off itself, and says so. Records, farewells and vouchers are
+ * 6.15: 0.5 s and up to the limit again). An operation that ended is a sign of life, too. A host that hears no other
+ * host is cut off itself, and says so. Where losses end no communicator (tt_watch_goes_on), ranks also link themselves
+ * with the next ones that are left (mend.c). Records, farewells and vouchers are
  * flooded: a rank that learns one writes it to its status page and sends it on, once. If a control connection ends
  * without a farewell or record, the neighbour's own host has 500 ms to say what happened; then the neighbour is
  * reported as lost. Where it ends behind a silence of all other hosts that was longer than the limit, this host was cut
