@@ -13,6 +13,7 @@
 #include "bootstrap/root_private.h"
 
 #define LOOKS_PER_TICK 16 /* reads of /proc in 20 ms: a bounded share of one core */
+#define EXIT_WAIT_MS 100  /* a process that exits does not wait longer */
 #define FIRST_LOG_NS 5000000000u
 #define NEXT_LOG_NS 30000000000u
 #define SHUT_NS 1000000000u /* for the last clients to receive the reason and leave */
@@ -286,12 +287,29 @@ void tt_root_wait(const struct tt_id *id, uint64_t timeout_ns)
   tt_service_release();
 }
 
-/* A rank that has connected, and whose record is on its way, or that could still connect. */
-static int awaits_some(const struct tt_root *root)
+/* 1: a rank has connected, and its record is on its way. */
+static int is_half_come(const struct tt_root *root)
 {
   for (const struct client *client = root->clients; client; client = client->next)
     if (client->watcher.fd >= 0 && !client->told && !client->has_slot) return 1;
-  return root->code == tuttiInvalidUsage && root->came + unlike_count(root) < root->least;
+  return 0;
+}
+
+/* A process that ends with a start-up that has failed takes no more ranks, and those that have connected hear the
+ * reason. A rank that comes later finds nobody there, which is so. */
+__attribute__((destructor)) static void exit_tell(void)
+{
+  int waits = 1;
+  for (int ms = 0; waits && ms < EXIT_WAIT_MS && tt_service_try_lock(EXIT_WAIT_MS); ms++) {
+    waits = 0;
+    for (struct tt_root *root = tt_process.roots; root; root = root->next) {
+      if (!root->code) continue;
+      if (root->listener) tt_listener_dismiss(root->listener, root);
+      waits |= is_half_come(root);
+    }
+    tt_service_unlock();
+    if (waits) tt_sleep_ns(1000000);
+  }
 }
 
 int tt_root_is_early(const struct tt_id *id)
@@ -301,7 +319,9 @@ int tt_root_is_early(const struct tt_id *id)
   tt_service_lock();
   for (struct tt_root *root = tt_process.roots; root; root = root->next)
     if (is_of(root, id) && root->nonce == id->nonce)
-      is_early = root->code && !root->derived && awaits_some(root);
+      is_early = root->code && !root->derived &&
+                 (is_half_come(root) ||
+                  (root->code == tuttiInvalidUsage && root->came + unlike_count(root) < root->least));
   tt_service_unlock();
   tt_service_release();
   return is_early;

@@ -196,11 +196,6 @@ static int named(const struct job *job, const char *sentence, int *by_number)
     snprintf(name, sizeof name, "rank %d", rank);
     *by_number |= is_start && strstr(sentence, name) != NULL;
   }
-  /* The process with the root had its error, and ended, while this rank connected. */
-  for (int m = 0; m < epoch->nmembers && strstr(sentence, "ended the connection during start-up"); m++) {
-    snprintf(name, sizeof name, "pid %d on", job->pids[epoch->members[m]]);
-    *by_number |= is_start && atomic_load(&epoch->knew_us[epoch->members[m]]) && strstr(sentence, name);
-  }
   return -1;
 }
 

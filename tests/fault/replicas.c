@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "chance.h"
+#include "job_check.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -110,16 +111,6 @@ static int body(const struct ranks *self)
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
-
-#define CHECK(holds, ...) \
-  do { \
-    if (!(holds)) { \
-      printf("seed %llu, %s: ", (unsigned long long)job->seed, job->transports); \
-      printf(__VA_ARGS__); \
-      printf("\n"); \
-      fail(); \
-    } \
-  } while (0)
 
 /* Kills the lowest replicas that live, which lead, and some others, at drawn calls a drawn time after they have begun:
  * a minority of each logical rank. Returns them. */
@@ -285,7 +276,7 @@ static int on_hosts(const struct ranks *self)
   return 0;
 }
 
-/* Of ten processes in a ring 1, 2, 3 and 6, 7, 8 are left: no link leads from one side to the other. */
+/* Processes 1, 2, 3 and 6, 7, 8 of a ring of ten are left: no link of that ring leads from one side to the other. */
 static void two_of_five_hosts_die_at_once(void **state)
 {
   int pids[PROCESSES];

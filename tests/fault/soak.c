@@ -85,7 +85,7 @@ static void round_run(const struct ranks *self, struct world *world, struct exac
     snprintf(world->wrong[self->rank], sizeof world->wrong[0], "operation %d: %s", n, room->wrong);
 }
 
-/* What operations keep for the next ones grows to the most that one has needed, in whichever round that is: it is
+/* Operations keep memory for the next ones, as much as the greediest one has needed, in whichever round that was: it is
  * looked at by itself, and given back before memory is counted. */
 static int count_memory(tuttiComm_t comm, struct census *census)
 {

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "campaign.h"
 #include "chance.h"
+#include "job_check.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -155,16 +156,6 @@ static int body(const struct ranks *self)
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
-
-#define CHECK(holds, ...) \
-  do { \
-    if (!(holds)) { \
-      printf("seed %llu, %s: ", (unsigned long long)job->seed, job->transports); \
-      printf(__VA_ARGS__); \
-      printf("\n"); \
-      fail(); \
-    } \
-  } while (0)
 
 /* Kills ranks at drawn calls, a drawn time after they have begun: the first ones apart, or all at nearly once. */
 static uint64_t ranks_kill(struct job *job, const int *pids, uint64_t *chance, int ndead)

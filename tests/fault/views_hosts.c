@@ -33,7 +33,6 @@ struct job {
   _Atomic int nended;
 };
 
-
 /* Broadcasts until so many ranks are left as after the k-th failure; ranks that leave together may fail several. */
 static int fails(const struct ranks *self, tuttiComm_t comm, int k)
 {
