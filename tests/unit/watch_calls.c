@@ -315,7 +315,7 @@ static void a_rank_that_waits_for_a_late_one_is_not_late_itself(void **state)
   assert_int_not_equal(tt_page_lost(&world.watches[0].page, 3), 0);
 }
 
-/* The ranks are on several hosts: one that cannot be seen from here may be late, and those that see it name it first. */
+/* Ranks are on several hosts: one that cannot be seen from here may be late, and those that see it name it first. */
 static void between_hosts_a_rank_inside_an_earlier_call_is_late_if_nobody_else_is(void **state)
 {
   (void)state;
